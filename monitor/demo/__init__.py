@@ -1,0 +1,1 @@
+"""A replayed incident that needs nothing but Python."""

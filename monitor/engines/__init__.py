@@ -1,0 +1,1 @@
+"""What a page of each engine means."""

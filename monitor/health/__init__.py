@@ -1,0 +1,1 @@
+"""The pure core: windows, intervals, baselines, verdicts. No I/O and no clock."""
