@@ -20,6 +20,10 @@ from enum import StrEnum
 from typing import NamedTuple
 
 
+SHARED = ""
+"""Label of the figures that a server gives for all its ranks together."""
+
+
 class MonitorError(Exception):
     """Base of all errors that carry one clear sentence for the user."""
 
@@ -133,6 +137,9 @@ class Speculation(StrEnum):
 
     CONFIGURED = "configured"
     DISABLED = "disabled"
+    """Configured, and switched down to no draft at all by the engine itself."""
+    UNMEASURED = "unmeasured"
+    """Off or not measured yet; the page cannot tell the two apart."""
     ABSENT = "absent"
     UNKNOWN_NAMES = "unknown_names"
 

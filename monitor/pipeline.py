@@ -6,10 +6,14 @@ differ in where pages come from and which clock they pass in.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from monitor.model import Assessment, Increment
+from monitor.engines.reader import PageReader
+from monitor.health import memory
+from monitor.health.target import TargetState
+from monitor.model import Assessment, Increment, PageError
 from monitor.settings import TargetSettings
 
 
@@ -39,24 +43,60 @@ class TargetPipeline:
     """Keeps what must be remembered of one target between two pages."""
 
     def __init__(self, settings: TargetSettings) -> None:
-        raise NotImplementedError
+        self.settings = settings
+        self._reader = PageReader(settings.engine, settings.draft_size)
+        self._state = TargetState(settings.name, settings.interval, settings.judge)
+        self._assessment: Assessment | None = None
 
     def tick(self, page: Page, now: float) -> Tick:
         """Takes in one page. Never raises for the page's content: a bad page is a ``problem``."""
-        raise NotImplementedError
+        last = self._state.memory.last_at
+        if last is not None and now <= last:
+            return self.tick_failed("the time of this page is not after the one before", last)
+        try:
+            sample = self._reader.read(page.metrics, now, page.loads)
+        except PageError as error:
+            return self.tick_failed(str(error), now)
+        increments = self._state.observe(sample)
+        return self._tick(increments, self._state.assess(now), None)
 
     def tick_failed(self, error: str, now: float) -> Tick:
-        """Takes in that no page could be had (``error`` is one line)."""
-        raise NotImplementedError
+        """Takes in that no page could be had (``error`` is one line).
+
+        One missing page is no outage: the last verdict stands until pages have been missing
+        for two and a half intervals.
+        """
+        if self._assessment is not None and not self._state.misses_pages(now):
+            return self._tick((), self._assessment, error)
+        return self._tick((), self._state.down(error, now), error)
+
+    def _tick(
+        self, increments: tuple[Increment, ...], assessment: Assessment, problem: str | None
+    ) -> Tick:
+        self._assessment = assessment
+        key = (assessment.verdict, assessment.cause, assessment.action)
+        changed = key != self._state.memory.verdict
+        self._state.memory.verdict = key
+        return Tick(increments, assessment, changed, problem)
 
     def windows(self, now: float) -> dict[float, Assessment]:
         """The assessment of every configured window, by its length in seconds."""
-        raise NotImplementedError
+        return {
+            seconds: self._state.assess_window(seconds, now)
+            for seconds in self.settings.judge.windows
+        }
+
+    def lifetime(self, now: float) -> Assessment:
+        """The assessment of all since the server started, from the last page alone."""
+        return self._state.assess_lifetime(now)
 
     def state(self) -> str:
         """What the next process needs to go on with the next page, as JSON text (about 1 KB)."""
-        raise NotImplementedError
+        return json.dumps(memory.to_json(self._state), separators=(",", ":"))
 
     def restore(self, state: str, history: Iterable[Increment]) -> None:
-        """Goes on from ``state`` of an earlier process; ``history`` is ascending in time."""
-        raise NotImplementedError
+        """Goes on from ``state`` of an earlier process; ``history`` is ascending in time.
+
+        Raises ``StoreError`` when the text is not what ``state`` wrote.
+        """
+        memory.restore(self._state, state, history)

@@ -11,12 +11,21 @@ from enum import StrEnum
 
 from pydantic import SecretStr
 
-from monitor.health.baseline import Baseline, QuickSpeeds
+from monitor.health.judging import DEFAULT_JUDGED, DEFAULT_WINDOWS, JudgeSettings
 from monitor.model import Engine
 
 DEFAULT_INTERVAL = 15.0
-DEFAULT_WINDOWS = (60.0, 300.0, 900.0, 3600.0, 21600.0, 86400.0)
-DEFAULT_JUDGED = (60.0, 300.0, 900.0)
+
+__all__ = [
+    "DEFAULT_INTERVAL",
+    "DEFAULT_JUDGED",
+    "DEFAULT_WINDOWS",
+    "Credentials",
+    "DaemonSettings",
+    "JudgeSettings",
+    "Role",
+    "TargetSettings",
+]
 
 
 class Role(StrEnum):
@@ -37,23 +46,6 @@ class Credentials:
     cert_file: str | None = None
     key_file: str | None = None
     verify: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class JudgeSettings:
-    """What the verdict on a target depends on besides its pages."""
-
-    threshold: float = 0.40
-    """Acceptance rate below which a target without a proven gain is degraded."""
-    dead_band: float = 0.05
-    """Speedups within 1 ± this are neutral."""
-    windows: tuple[float, ...] = DEFAULT_WINDOWS
-    """Spans shown, in seconds, ascending."""
-    judged: tuple[float, ...] = DEFAULT_JUDGED
-    """Spans judged, ascending: the shortest one that allows a verdict decides."""
-    baseline: Baseline | None = None
-    speeds: QuickSpeeds | None = None
-    """Two measured single-stream speeds, where the page has no latency."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,202 @@
+"""SGLang from 0.4.3 to the newest: gauges of the last batches, few counters, better moments.
+
+Facts: the releases 0.4.0–0.5.23 and captured pages (docs/metrics.md). The gauges keep their
+last value for ever, so they count only while tokens flow (see ``health.window``); the rate is
+always computed from length and draft size, because its gauge has meant three different things.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from monitor.engines.dialect import Dialect, Figure, Figures
+from monitor.model import SHARED, Engine, Reading, Speculation
+
+_NEAR = 0.02
+"""How far from a whole number the derived draft size may lie and still be believed."""
+
+
+def compose(label: str, figures: Figures, draft_size: float | None) -> Reading:
+    """A reading from SGLang's figures; see ``docs/metrics.md`` for what each one counts.
+
+    ``inter_token_latency_seconds`` is weighted per token here. ``spec_verify_calls_total``
+    and ``generation_tokens_total`` move when a request finishes, and each request's first
+    token comes out of the prompt pass: accepted = generated − requests − verify calls.
+    """
+    values = figures.values
+    counters = {
+        field: values[figure]
+        for field, figure in (
+            ("output_tokens", "decoded"),
+            ("output_tokens", "generation"),
+            ("requests", "requests"),
+            ("prompt_tokens", "prompt"),
+            ("decode_seconds", "itl_sum"),
+            ("decode_tokens", "itl_count"),
+            ("first_token_seconds", "ttft_sum"),
+            ("first_tokens", "ttft_count"),
+        )
+        if figure in values
+    }
+    finished = values.get("generation", 0.0) - values.get("requests", 0.0)
+    if "decoded" in values:
+        # Moves with every step, while generation_tokens_total waits for a request's end.
+        counters["output_tokens"] = values["decoded"]
+        counters["gauge_tokens"] = values["decoded"]
+    elif "generation" in values and "requests" in values:
+        counters["gauge_tokens"] = finished
+    if "verify_calls" in values and "generation" in values and "requests" in values:
+        counters["drafts"] = values["verify_calls"]
+        counters["accepted_tokens"] = finished - values["verify_calls"]
+    length = values.get("accept_length")
+    return Reading(
+        label=label,
+        counters=counters,
+        running=values.get("running"),
+        waiting=values.get("waiting"),
+        accept_length=length if length is not None and length >= 1.0 else None,
+        draft_size=_draft_size(values, draft_size),
+        speculation=_speculation(values),
+    )
+
+
+def _speculation(values: dict[str, float]) -> Speculation:
+    """Whether speculation is on; a length of 0.0 means off or not measured yet, never dead."""
+    length = values.get("accept_length")
+    if length is None and "verify_calls" not in values:
+        return Speculation.ABSENT
+    if length == 0.0 and not values.get("verify_calls"):
+        return Speculation.UNMEASURED
+    if values.get("spec_steps") == 0.0:
+        return Speculation.DISABLED
+    return Speculation.CONFIGURED
+
+
+def _draft_size(values: dict[str, float], configured: float | None) -> float | None:
+    """Draft tokens per draft from the page or from the user."""
+    if values.get("spec_draft_tokens", 0.0) >= 2.0:  # noqa: PLR2004
+        return values["spec_draft_tokens"] - 1.0
+    return configured
+
+
+class RateDefinition:
+    """Finds the draft size from length and rate together, where nothing else tells it.
+
+    The rate on the page was ``length / n`` (0.5.4–0.5.10) and is ``(length − 1) / (n − 1)``
+    (0.5.11 and later) with n = ``num_draft_tokens``. The right formula gives a whole number
+    on every page, the wrong one now and then by chance; so each page votes.
+    """
+
+    def __init__(self) -> None:
+        self._votes = [0, 0]
+
+    def draft_size(self, figures: Figures) -> float | None:
+        """n − 1, or None while both formulas are as likely."""
+        length = figures.values.get("accept_length", 0.0)
+        rate = figures.values.get("accept_rate", 0.0)
+        if length <= 1.0 or rate <= 0.0:
+            return None
+        sizes = (length / rate - 1.0, (length - 1.0) / rate)
+        for index, size in enumerate(sizes):
+            self._votes[index] += size >= 1.0 - _NEAR and abs(size - round(size)) < _NEAR
+        old, new = self._votes
+        if old == new:
+            return None
+        return float(round(sizes[0] if old > new else sizes[1])) or None
+
+
+def share_out(readings: list[Reading]) -> None:
+    """Settles what is said both for all ranks together and for each of them.
+
+    Tokens of the ranks win over the server's sum, which only moves when a request finishes.
+    Ranks without a token counter of their own get an equal share of the sum as the weight of
+    their gauges.
+    """
+    shared = next((reading for reading in readings if reading.label == SHARED), None)
+    ranks = [reading for reading in readings if reading.label != SHARED]
+    if shared is None or not ranks:
+        return
+    tokens = shared.counters.pop("gauge_tokens", None)
+    if any("output_tokens" in rank.counters for rank in ranks):
+        shared.counters.pop("output_tokens", None)
+    elif tokens is not None:
+        for rank in ranks:
+            rank.counters["gauge_tokens"] = tokens / len(ranks)
+    if shared.draft_size is None:
+        shared.draft_size = ranks[0].draft_size
+
+
+def apply_moments(readings: list[Reading], loads: bytes) -> str | None:
+    """Replaces the speculative figures by those of ``/v1/loads``, the best source there is.
+
+    ``decode_moments`` are cumulative per data-parallel rank: steps, ΣB, Σt (µs), ΣB², ΣB·t
+    (µs) and generated tokens, with B the batch of a step and t its time. One request in one
+    step is one draft, so the acceptance length is Δgenerated / ΔΣB. Returns a note when the
+    body cannot be used.
+    """
+    try:
+        ranks = json.loads(loads)["loads"]
+        moments = {str(rank["dp_rank"]): _moments(rank["decode_moments"]) for rank in ranks}
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return "/v1/loads: no decode_moments that can be read"
+    by_label = {reading.label: reading for reading in readings}
+    if set(moments) != set(by_label) - {SHARED}:
+        return "/v1/loads: its ranks are not those of the page; not used"
+    for label, figures in moments.items():
+        _take_moments(by_label[label], figures)
+    if SHARED in by_label:
+        for name in ("drafts", "accepted_tokens", "decode_seconds", "decode_tokens"):
+            by_label[SHARED].counters.pop(name, None)
+    return None
+
+
+def _moments(raw: Any) -> tuple[float, ...]:
+    steps, batch, _, _, batch_time, generated = (float(value) for value in raw)
+    if not 0.0 <= steps <= batch <= generated < 1e18 or not 0.0 <= batch_time < 1e18:
+        raise ValueError(raw)
+    return steps, batch, batch_time, generated
+
+
+def _take_moments(reading: Reading, figures: tuple[float, ...]) -> None:
+    steps, batch, batch_time, generated = figures
+    reading.counters.update(
+        engine_steps=steps,
+        batched_steps=batch,
+        decode_steps=batch,
+        decode_seconds=batch_time / 1e6,
+        decode_tokens=generated,
+    )
+    if reading.speculation is Speculation.CONFIGURED:
+        reading.counters.update(drafts=batch, accepted_tokens=generated - batch)
+
+
+SGLANG = Dialect(
+    engine=Engine.SGLANG,
+    prefix=rb"sglang[:_]",
+    marks=(b"sglang:", b"sglang_"),
+    compose=compose,
+    engine_label="dp_rank",
+    # A tensor- or pipeline-parallel rank exports a copy of the same figures.
+    rank_labels=("pp_rank", "tp_rank"),
+    harmless=frozenset({"spec_cap_length", "spec_block_accept_length"}),
+    figures={
+        "generation": Figure(("generation_tokens_total",)),
+        "decoded": Figure(("realtime_tokens_total",), where=("mode", "decode")),
+        "prompt": Figure(("prompt_tokens_total",)),
+        "requests": Figure(("num_requests_total",)),
+        "verify_calls": Figure(("spec_verify_calls_total",)),
+        "accept_length": Figure(("spec_accept_length",), ratio=True),
+        "accept_rate": Figure(("spec_accept_rate",), ratio=True),
+        "spec_steps": Figure(("spec_num_steps",), ratio=True),
+        "spec_draft_tokens": Figure(("spec_num_draft_tokens",), ratio=True),
+        "itl_sum": Figure(("inter_token_latency_seconds_sum", "time_per_output_token_seconds_sum")),
+        "itl_count": Figure(
+            ("inter_token_latency_seconds_count", "time_per_output_token_seconds_count")
+        ),
+        "ttft_sum": Figure(("time_to_first_token_seconds_sum",)),
+        "ttft_count": Figure(("time_to_first_token_seconds_count",)),
+        "running": Figure(("num_running_reqs",)),
+        "waiting": Figure(("num_queue_reqs", "num_waiting_reqs")),
+    },
+)

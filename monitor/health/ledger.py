@@ -1,0 +1,139 @@
+"""Sums of counts over any recent span of time, exactly and in little memory.
+
+A ledger keeps running totals at boundaries between intervals: each boundary of the last
+quarter of an hour, one a minute for an hour, one each ten minutes for a day. The sum over a
+window is the difference of two totals, so it costs the same for a minute and for a day.
+"""
+
+from __future__ import annotations
+
+import operator
+from array import array
+from bisect import bisect_left
+from collections import deque
+
+from monitor.model import Counts
+
+_SCALARS = len(Counts._fields) - 1
+_TIERS = ((0.0, 900.0), (60.0, 3_600.0), (600.0, 86_400.0))
+"""Least distance between boundaries, and how long they are kept, in seconds."""
+_SLACK = 0.5
+"""Share of an interval by which the first interval of a window may begin too early."""
+
+
+def add(a: Counts, b: Counts) -> Counts:
+    """Field by field; positions of unequal number are filled up with zero."""
+    return Counts(*map(operator.add, a[:-1], b[:-1]), positions=_zip_add(a.positions, b.positions))
+
+
+def _zip_add(a: tuple[float, ...], b: tuple[float, ...]) -> tuple[float, ...]:
+    if not a or not b:
+        return a or b
+    longer, shorter = (a, b) if len(a) >= len(b) else (b, a)
+    return (*map(operator.add, longer, shorter), *longer[len(shorter) :])
+
+
+class _Tier:
+    """Boundaries of one resolution: their times and the totals at them."""
+
+    __slots__ = ("_dropped", "_span", "_step", "times", "totals")
+
+    def __init__(self, step: float, span: float) -> None:
+        self._step = step
+        self._span = span
+        self._dropped = False
+        self.times: deque[float] = deque()
+        self.totals: deque[array[float]] = deque()
+
+    def add(self, at: float, total: array[float], slack: float) -> None:
+        if self.times and at - self.times[-1] < self._step - slack:
+            return
+        self.times.append(at)
+        self.totals.append(total)
+        # One boundary beyond the span stays: the longest window begins at it.
+        while len(self.times) > 2 and self.times[1] < at - self._span - slack:
+            self.times.popleft()
+            self.totals.popleft()
+            self._dropped = True
+
+    def first_since(self, start: float) -> int | None:
+        """Index of the first boundary at or after ``start``; None if one there was dropped."""
+        if not self.times or (self._dropped and self.times[0] > start):
+            return None
+        return bisect_left(self.times, start)
+
+
+class Ledger:
+    """Running totals of one target or engine."""
+
+    __slots__ = ("_interval", "_now", "_tiers", "_total")
+
+    def __init__(self, interval: float) -> None:
+        self._interval = interval
+        self._tiers = tuple(_Tier(step, span) for step, span in _TIERS)
+        self._total = array("d", bytes(8 * _SCALARS))
+        self._now: float | None = None
+
+    def append(self, start: float, end: float, counts: Counts) -> None:
+        """Takes in one interval; intervals come in order and do not overlap.
+
+        Time between the end of the one before and ``start`` was not observed; it separates
+        windows as a gap.
+        """
+        if self._now is None or start > self._now:
+            self._mark(start)
+        self._total = _plus(self._total, counts)
+        self._mark(end)
+
+    def _mark(self, at: float) -> None:
+        self._now = at
+        for tier in self._tiers:
+            tier.add(at, self._total, _SLACK * self._interval)
+
+    def window(self, seconds: float) -> tuple[float, float, Counts] | None:
+        """Start, end and sums of the last ``seconds``; None before the first interval.
+
+        An interval that begins before the window is left out whole: it may hold anything, so
+        after a gap a window is shorter than asked, never filled with older figures.
+        """
+        if self._now is None:
+            return None
+        start = self._now - seconds - _SLACK * self._interval
+        times, totals, index = self._boundary(start)
+        return times[index], self._now, _difference(self._total, totals[index])
+
+    def blocks(self, seconds: float, number: int) -> list[Counts]:
+        """The window cut at boundaries into at most ``number`` parts of about equal length."""
+        if self._now is None:
+            return []
+        times, totals, first = self._boundary(self._now - seconds - _SLACK * self._interval)
+        marks = [first]
+        span = (self._now - times[first]) / number
+        for index in range(first + 1, len(times)):
+            if times[index] - times[marks[-1]] >= span - _SLACK * self._interval:
+                marks.append(index)
+        return [_difference(totals[b], totals[a]) for a, b in zip(marks, marks[1:], strict=False)]
+
+    def _boundary(self, start: float) -> tuple[deque[float], deque[array[float]], int]:
+        """The finest boundary at or after ``start`` that is kept, else the oldest of all."""
+        for tier in self._tiers:
+            index = tier.first_since(start)
+            if index is not None:
+                return tier.times, tier.totals, index
+        oldest = self._tiers[-1]
+        return oldest.times, oldest.totals, 0
+
+
+def _plus(total: array[float], counts: Counts) -> array[float]:
+    scalars = array("d", map(operator.add, total[:_SCALARS], counts[:-1]))
+    positions = counts.positions
+    if positions or len(total) > _SCALARS:
+        scalars.extend(_zip_add(tuple(total[_SCALARS:]), positions))
+    return scalars
+
+
+def _difference(later: array[float], earlier: array[float]) -> Counts:
+    scalars = map(operator.sub, later[:_SCALARS], earlier[:_SCALARS])
+    earlier_positions = [*earlier[_SCALARS:], *([0.0] * (len(later) - len(earlier)))]
+    positions = tuple(map(operator.sub, later[_SCALARS:], earlier_positions))
+    return Counts(*scalars, positions=positions)

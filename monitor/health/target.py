@@ -1,0 +1,409 @@
+"""What is known of one target: its engines' counters, its windows and the verdict on them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+
+from monitor.health.combine import combine
+from monitor.health.judging import JudgeSettings
+from monitor.health.ledger import Ledger, add
+from monitor.health.speedup import compare
+from monitor.health.verdict import Facts, Finding, decide, gather, inconclusive, with_engines
+from monitor.health.window import GAP_INTERVALS, Step, Track
+from monitor.model import (
+    SHARED,
+    Action,
+    Assessment,
+    BaselineMatch,
+    Cause,
+    Counts,
+    EngineVerdict,
+    Identity,
+    Increment,
+    Reading,
+    Sample,
+    Speculation,
+    Verdict,
+    Window,
+)
+
+WARM_SECONDS = 60.0
+WARM_REQUESTS = 8.0
+"""Warm-up lasts for this time or these requests after a start, whichever ends later."""
+LEAST_ALTERNATIONS = 2
+"""One return of an earlier worker may be chance; two are workers that take turns."""
+_BLOCKS = 10
+_LONGEST_JUDGED = 3600.0
+_COLD_PREFIX_SHARE = 0.01
+_PREFIX_TOKENS = 10_000.0
+
+
+@dataclass(slots=True)
+class Memory:
+    """What must survive a restart of the monitor, besides the increments in the store."""
+
+    tracks: dict[str, Track] = field(default_factory=dict)
+    last_at: float | None = None
+    """Time of the last usable page."""
+    restarted_at: float | None = None
+    stalled_seconds: float = 0.0
+    alternations: deque[float] = field(default_factory=lambda: deque(maxlen=16))
+    verdict: tuple[Verdict, Cause | None, Action] | None = None
+
+
+@dataclass(slots=True)
+class _Warmup:
+    """The figures since a start that do not vote yet, kept only to be shown."""
+
+    start: float
+    end: float
+    counts: Counts
+
+
+class TargetState:
+    """Takes samples of one target in and gives increments and assessments out.
+
+    Pure: no clock, no I/O. ``interval`` is the nominal time between looks in seconds.
+    """
+
+    def __init__(self, name: str, interval: float, settings: JudgeSettings) -> None:
+        self.name = name
+        self.memory = Memory()
+        self._interval = interval
+        self._settings = settings
+        self._ledger = Ledger(interval)
+        self._engine_ledgers: dict[str, Ledger] = {}
+        self._warmup: _Warmup | None = None
+        self._sample: Sample | None = None
+
+    @property
+    def identity(self) -> Identity:
+        """What the last page told about the server."""
+        return self._sample.identity if self._sample is not None else Identity()
+
+    # -- taking in ---------------------------------------------------------------------
+
+    def observe(self, sample: Sample) -> tuple[Increment, ...]:
+        """Takes in one page; the increments are what the store keeps of it."""
+        before, memory = self.memory.last_at, self.memory
+        steps = self._advance(sample)
+        memory.last_at = sample.at
+        self._sample = sample
+        if before is None or not steps:
+            return ()
+        if any(step.other_worker for step in steps.values()):
+            memory.alternations.append(sample.at)
+        if any(step.restarted for step in steps.values()):
+            memory.restarted_at = sample.at
+        self._note_stall(sample, steps, sample.at - before)
+        warmup = self._is_warming_up(sample)
+        increments = tuple(
+            Increment(label, before, sample.at, step.counts, warmup)
+            for label, step in steps.items()
+        )
+        return self._remember(increments)
+
+    def _advance(self, sample: Sample) -> dict[str, Step]:
+        tracks = self.memory.tracks
+        steps = {}
+        for reading in sample.readings:
+            track = tracks.setdefault(reading.label, Track())
+            step = track.advance(reading, sample.at, self._interval)
+            if step is not None:
+                steps[reading.label] = step
+        if len(tracks) > len(sample.readings):
+            shown = {reading.label for reading in sample.readings}
+            for label, track in tracks.items():
+                track.vanished = track.vanished or label not in shown
+        return steps
+
+    def _note_stall(self, sample: Sample, steps: dict[str, Step], seconds: float) -> None:
+        running = any((reading.running or 0.0) > 0.0 for reading in sample.readings)
+        if running and not any(step.active or step.restarted for step in steps.values()):
+            self.memory.stalled_seconds += seconds
+        else:
+            self.memory.stalled_seconds = 0.0
+
+    def _is_warming_up(self, sample: Sample) -> bool:
+        births = [r.birth for r in sample.readings if r.birth is not None]
+        start = max(births) if births else self.memory.restarted_at
+        if start is not None and sample.at - start < WARM_SECONDS:
+            return True
+        served = [r.counters["requests"] for r in sample.readings if "requests" in r.counters]
+        return bool(served) and sum(served) < WARM_REQUESTS
+
+    def _remember(self, increments: tuple[Increment, ...]) -> tuple[Increment, ...]:
+        """Adds one interval to the windows; returns it with the comparison to the baseline."""
+        first = increments[0]
+        total = combine({increment.label: increment.counts for increment in increments})
+        if self._compares:
+            total = compare(total, self._settings.baseline)  # type: ignore[arg-type]
+            increments = (_with_comparison(first, total), *increments[1:])
+        if first.warmup:
+            self._keep_warmup(first.start, first.end, total)
+            return increments
+        self._warmup = None
+        self._ledger.append(first.start, first.end, total)
+        if len(increments) > 1:
+            for increment in increments:
+                ledger = self._engine_ledgers.setdefault(increment.label, Ledger(self._interval))
+                ledger.append(increment.start, increment.end, increment.counts)
+        return increments
+
+    @property
+    def _compares(self) -> bool:
+        return self._settings.baseline is not None and self._baseline_matches
+
+    def _keep_warmup(self, start: float, end: float, counts: Counts) -> None:
+        if self._warmup is None:
+            self._warmup = _Warmup(start, end, counts)
+        else:
+            self._warmup = _Warmup(self._warmup.start, end, add(self._warmup.counts, counts))
+
+    def restore(self, memory: Memory, identity: Identity, history: Iterable[Increment]) -> None:
+        """Goes on from what an earlier process remembered and stored (ascending in time)."""
+        self.memory = memory
+        self._sample = Sample(memory.last_at or 0.0, identity, [])
+        for _, group in groupby(history, key=lambda increment: increment.end):
+            self._remember(
+                tuple(i._replace(counts=_without_comparison(i.counts)) for i in group)
+            )
+
+    # -- judging -----------------------------------------------------------------------
+
+    def assess(self, now: float) -> Assessment:
+        """The verdict now: the shortest judged window that allows one decides."""
+        sample = self._sample
+        early = self._without_figures(now)
+        if early is not None or sample is None:
+            return early or self.down("no page yet", now)
+        tried = []
+        for seconds in self._settings.judged:
+            facts = self._facts(seconds, sample)
+            finding = decide(facts)
+            tried.append((finding, facts, seconds))
+            if not inconclusive(finding, facts):
+                break
+        finding, facts, seconds = max(tried, key=_weight)
+        return self._answer(finding, facts, seconds, now)
+
+    def assess_window(self, seconds: float, now: float) -> Assessment:
+        """The assessment of the last ``seconds`` alone."""
+        sample = self._sample
+        early = self._without_figures(now)
+        if early is not None or sample is None:
+            return early or self.down("no page yet", now)
+        facts = self._facts(seconds, sample)
+        return self._answer(decide(facts), facts, seconds, now)
+
+    def assess_lifetime(self, now: float) -> Assessment:
+        """The assessment of all since the server started, from the last page alone."""
+        sample = self._sample
+        if sample is None or not sample.readings:
+            return self._without_figures(now) or self.down("no page yet", now)
+        parts = {r.label: self.memory.tracks[r.label].lifetime(r, now) for r in sample.readings}
+        total = combine(parts)
+        window = Window(
+            start=now - total.seconds,
+            end=now,
+            counts=total,
+            lifetime=True,
+            running_now=_running(sample.readings),
+            warming_up=self._is_warming_up(sample),
+        )
+        facts = gather(window, [], _speculation(sample.readings), self._settings,
+                       baseline_matches=False)
+        return self._answer(decide(facts), facts, None, now)
+
+    def down(self, reason: str, now: float) -> Assessment:
+        """The assessment of a target whose page cannot be had."""
+        return Assessment(
+            self.name, now, Verdict.DOWN, None, Action.FIX_MONITORING, f"no page: {reason}"
+        )
+
+    def misses_pages(self, now: float) -> bool:
+        """Whether the last usable page is too old for its verdict to be repeated."""
+        last = self.memory.last_at
+        return last is None or now - last > GAP_INTERVALS * self._interval
+
+    def _without_figures(self, now: float) -> Assessment | None:
+        """The assessments that need no window at all."""
+        sample = self._sample
+        if sample is None:
+            return None
+        verdict, action = Verdict.INSUFFICIENT, Action.NONE
+        if sample.identity.engine is None:
+            verdict, action = Verdict.UNRECOGNISED, Action.FIX_MONITORING
+            sentence = (
+                "the page answers but shows no metric family of a known engine:"
+                " were names changed, or are the engine's metrics switched off?"
+            )
+        elif not sample.readings and self._warmup is None:
+            verdict = Verdict.IDLE
+            sentence = "the page shows no figures yet: nothing was served since the start"
+        elif self._ledger.window(1.0) is None and self._warmup is None:
+            sentence = "this is the first look; figures need a second one"
+        else:
+            return None
+        return Assessment(
+            self.name, now, verdict, None, action, sentence, sample.identity, notes=sample.notes
+        )
+
+    def _facts(self, seconds: float, sample: Sample) -> Facts:
+        # The interval of the speedup needs the spread between parts of the window.
+        needs_blocks = self._compares and seconds <= _LONGEST_JUDGED
+        return gather(
+            self._window(seconds, sample),
+            self._ledger.blocks(seconds, _BLOCKS) if needs_blocks else [],
+            _speculation(sample.readings),
+            self._settings,
+            baseline_matches=self._baseline_matches,
+        )
+
+    @property
+    def _baseline_matches(self) -> bool:
+        baseline, sample = self._settings.baseline, self._sample
+        return baseline is None or sample is None or baseline.matches(sample.identity)
+
+    def _window(self, seconds: float, sample: Sample) -> Window:
+        span = self._ledger.window(seconds)
+        running = _running(sample.readings)
+        steady = span is not None and span[2].seconds > 0.0
+        if self._warmup is not None and (not steady or self._warmup.end - seconds >= span[1]):  # type: ignore[index]
+            warm = self._warmup
+            return Window(warm.start, warm.end, warm.counts, running_now=running, warming_up=True)
+        start, end, counts = span or (sample.at, sample.at, Counts())
+        recent = [at for at in self.memory.alternations if at > start]
+        return Window(
+            start,
+            end,
+            counts,
+            running_now=running,
+            stalled_seconds=self.memory.stalled_seconds,
+            alternating=len(recent) >= LEAST_ALTERNATIONS,
+        )
+
+    def _answer(
+        self, finding: Finding, facts: Facts, seconds: float | None, now: float
+    ) -> Assessment:
+        sample = self._sample or Sample(now, Identity(), [])
+        engines = self._engines(seconds, sample) if seconds is not None else ()
+        finding = with_engines(finding, engines)
+        silent = finding.verdict in _WITHOUT_ACCEPTANCE
+        baseline = self._settings.baseline
+        return Assessment(
+            target=self.name,
+            at=now,
+            verdict=finding.verdict,
+            cause=finding.cause,
+            action=finding.action,
+            sentence=finding.sentence,
+            identity=sample.identity,
+            window=facts.window,
+            acceptance_rate=None if silent else facts.accepted.rate,
+            acceptance_length=None if silent else facts.accepted.length,
+            positions=() if silent else facts.table,
+            speedup=None if silent else facts.speedup,
+            break_even=None if silent else facts.break_even,
+            load=facts.load,
+            evidence=facts.accepted.evidence,
+            baseline=(
+                BaselineMatch(baseline.name, facts.baseline_matches, baseline.running_range)
+                if baseline is not None
+                else None
+            ),
+            engines=engines,
+            notes=(*sample.notes, *_notes(facts)),
+        )
+
+    def _engines(self, seconds: float, sample: Sample) -> tuple[EngineVerdict, ...]:
+        """The verdict on each engine, where there are several."""
+        ranks = [r for r in sample.readings if r.label != SHARED]
+        if len(ranks) < 2:  # noqa: PLR2004
+            return ()
+        return tuple(self._engine(reading, seconds) for reading in ranks)
+
+    def _engine(self, reading: Reading, seconds: float) -> EngineVerdict:
+        ledger = self._engine_ledgers.get(reading.label)
+        span = ledger.window(seconds) if ledger is not None else None
+        if span is None:
+            return EngineVerdict(reading.label, Verdict.INSUFFICIENT, None, None, None)
+        start, end, counts = span
+        window = Window(start, end, counts, running_now=reading.running or 0.0)
+        plain = replace(self._settings, baseline=None, speeds=None)
+        facts = gather(window, [], reading.speculation, plain)
+        finding = decide(facts)
+        silent = finding.verdict in _WITHOUT_ACCEPTANCE
+        return EngineVerdict(
+            reading.label,
+            finding.verdict,
+            finding.cause,
+            None if silent else facts.accepted.rate,
+            None if silent else facts.accepted.length,
+        )
+
+
+_WITHOUT_ACCEPTANCE = frozenset(
+    {
+        Verdict.IDLE,
+        Verdict.OFF,
+        Verdict.NOT_DRAFTING,
+        Verdict.UNRECOGNISED,
+        Verdict.DOWN,
+        Verdict.MISREPORTED,
+        Verdict.STALLED,
+    }
+)
+"""Verdicts beside which an acceptance figure would be wrong or old."""
+
+_RANK = {Verdict.IDLE: 0, Verdict.INSUFFICIENT: 1, Verdict.UNPROVEN: 2}
+
+
+def _weight(tried: tuple[Finding, Facts, float]) -> tuple[int, float]:
+    """What was found out with certainty wins; among the rest the one with most evidence."""
+    finding, _, seconds = tried
+    return _RANK.get(finding.verdict, 3), seconds
+
+
+def _running(readings: list[Reading]) -> float:
+    return sum(reading.running or 0.0 for reading in readings)
+
+
+def _speculation(readings: list[Reading]) -> Speculation:
+    """What is configured if any engine says so; else what the first one says."""
+    said = [reading.speculation for reading in readings]
+    if Speculation.CONFIGURED in said:
+        return Speculation.CONFIGURED
+    known = [s for s in said if s is not Speculation.ABSENT]
+    return known[0] if known else Speculation.ABSENT
+
+
+def _with_comparison(increment: Increment, total: Counts) -> Increment:
+    """Carries the target's comparison with the baseline on its first engine's row."""
+    counts = increment.counts._replace(
+        baseline_seconds=total.baseline_seconds,
+        compared_seconds=total.compared_seconds,
+        uncompared_seconds=total.uncompared_seconds,
+    )
+    return increment._replace(counts=counts)
+
+
+def _without_comparison(counts: Counts) -> Counts:
+    return counts._replace(baseline_seconds=0.0, compared_seconds=0.0, uncompared_seconds=0.0)
+
+
+def _notes(facts: Facts) -> list[str]:
+    """What is worth knowing beside the verdict."""
+    notes = []
+    if facts.settings.baseline is not None and not facts.baseline_matches:
+        if not facts.window.lifetime:
+            notes.append(f"baseline mismatch: {facts.settings.baseline.name} was not compared")
+    counts = facts.counts
+    if counts.prefix_queries > _PREFIX_TOKENS:
+        share = counts.prefix_hits / counts.prefix_queries
+        if share < _COLD_PREFIX_SHARE:
+            notes.append("hardly any prompt prefix was found in the cache: first tokens are slow")
+    return notes

@@ -1,0 +1,413 @@
+"""From the figures of a window to a verdict: ordered rules, the first that applies decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from monitor.health import words
+from monitor.health.figures import Acceptance, acceptance, load, positions
+from monitor.health.judging import JudgeSettings
+from monitor.health.speedup import break_even, quick_speedup, speedup
+from monitor.model import (
+    Action,
+    BreakEven,
+    Cause,
+    Counts,
+    EngineVerdict,
+    Estimate,
+    Evidence,
+    Load,
+    Position,
+    Speculation,
+    Verdict,
+    Window,
+)
+
+DEAD_LENGTH = 1.05
+"""Below this acceptance length a drafter is dead: no saved step can pay for the drafts."""
+DEAD_DRAFTS = 200
+LEAST_REQUESTS = 5
+"""Fewer requests are too few samples, however many tokens they hold."""
+LEAST_SAMPLES = 20.0
+WIDEST_HALF = 0.15
+"""Half-width of the acceptance interval above which nothing is decided."""
+STALL_SECONDS = 120.0
+BYPASS_COVERAGE = 0.02
+"""Below this share of decode steps with a draft the engine is not drafting."""
+BYPASS_STEPS = 100.0
+MEASURED_TOKENS = 1000.0
+"""Tokens after which SGLang's acceptance gauge would be measured if speculation were on."""
+DEAD_TAIL_RATE = 0.05
+HEALTHY_FIRST = 0.30
+SUSPICIOUS_RATE = 0.95
+CONTRADICTION = 0.02
+"""Relative difference of two figures that should be equal, above which they contradict."""
+
+
+class Finding(NamedTuple):
+    """What a rule found."""
+
+    verdict: Verdict
+    cause: Cause | None
+    action: Action
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Everything the rules look at, for one window of one target or engine."""
+
+    window: Window
+    speculation: Speculation
+    settings: JudgeSettings
+    accepted: Acceptance
+    table: tuple[Position, ...]
+    load: Load
+    speedup: Estimate | None
+    break_even: BreakEven | None
+    baseline_matches: bool
+
+    @property
+    def counts(self) -> Counts:
+        """The sums of the window."""
+        return self.window.counts
+
+    @property
+    def conclusive(self) -> bool:
+        """Whether there is evidence enough to decide anything about acceptance."""
+        return self.too_little is None
+
+    @property
+    def too_little(self) -> str | None:
+        """Why the evidence is too thin, or None where it is not."""
+        accepted = self.accepted
+        if accepted.requests is not None and accepted.requests < LEAST_REQUESTS:
+            return f"{words.number(accepted.requests, 'request')}, {LEAST_REQUESTS} are needed"
+        if accepted.samples < LEAST_SAMPLES:
+            return (
+                f"{words.count(self.counts.draft_tokens or self.counts.drafts)} draft tokens"
+                f" are worth {accepted.samples:.0f} independent samples,"
+                f" {LEAST_SAMPLES:.0f} are needed"
+            )
+        rate = accepted.rate
+        if rate is not None and rate.low is not None and rate.high is not None:
+            half = (rate.high - rate.low) / 2.0
+            if half > WIDEST_HALF:
+                return f"the acceptance rate is only known to ±{words.percent(half)}"
+        return None
+
+
+def gather(
+    window: Window,
+    blocks: list[Counts],
+    speculation: Speculation,
+    settings: JudgeSettings,
+    *,
+    baseline_matches: bool = True,
+) -> Facts:
+    """Computes all figures of a window once."""
+    accepted = acceptance(window)
+    carried = load(window)
+    gain = _gain(window.counts, blocks, settings, baseline_matches=baseline_matches)
+    pays_from = None
+    if gain is not None and gain.value > 0.0 and carried.tokens_per_step is not None:
+        pays_from = break_even(gain.value, carried.tokens_per_step, carried.coverage, accepted.k)
+    return Facts(
+        window=window,
+        speculation=speculation,
+        settings=settings,
+        accepted=accepted,
+        table=positions(window.counts),
+        load=carried,
+        speedup=gain,
+        break_even=pays_from,
+        baseline_matches=baseline_matches,
+    )
+
+
+def _gain(
+    counts: Counts, blocks: list[Counts], settings: JudgeSettings, *, baseline_matches: bool
+) -> Estimate | None:
+    if settings.speeds is not None:
+        return quick_speedup(settings.speeds)
+    if settings.baseline is None or not baseline_matches:
+        return None
+    return speedup(counts, blocks)
+
+
+def decide(facts: Facts) -> Finding:
+    """The verdict on one window."""
+    for rule in _RULES:
+        finding = rule(facts)
+        if finding is not None:
+            return finding
+    return _unproven(facts)
+
+
+def inconclusive(finding: Finding, facts: Facts) -> bool:
+    """Whether a longer window might tell more."""
+    if finding.verdict in (Verdict.INSUFFICIENT, Verdict.IDLE):
+        return not facts.window.warming_up
+    if finding.verdict is not Verdict.UNPROVEN:
+        return False
+    rate, threshold = facts.accepted.rate, facts.settings.threshold
+    near = rate is not None and rate.low is not None and rate.low < threshold
+    return facts.speedup is not None or near
+
+
+def with_engines(finding: Finding, engines: tuple[EngineVerdict, ...]) -> Finding:
+    """Makes a sick engine among healthy ones decide, and names it."""
+    sick = [e for e in engines if e.verdict in (Verdict.DEGRADED, Verdict.HARMFUL)]
+    fixed = (Verdict.MISREPORTED, Verdict.STALLED)
+    if not sick or len(sick) == len(engines) or finding.verdict in fixed:
+        return finding
+    verdict = finding.verdict if finding.verdict is Verdict.HARMFUL else Verdict.DEGRADED
+    others = [e for e in engines if e not in sick]
+    return Finding(
+        verdict,
+        Cause.ENGINE_OUTLIER,
+        Action.RESTART,
+        words.outlier(sick, others, len(engines)),
+    )
+
+
+def _misreported(facts: Facts) -> Finding | None:
+    counts = facts.counts
+    if facts.window.alternating:
+        return Finding(
+            Verdict.MISREPORTED,
+            Cause.MIXED_WORKERS,
+            Action.FIX_MONITORING,
+            "several workers answer the scrape in turns, each with counters of its own;"
+            " scrape each worker, or a page that adds them up",
+        )
+    sized = counts.draft_tokens > 0.0 and counts.unsized_drafts <= 0.0
+    if sized and counts.accepted_tokens > counts.draft_tokens * (1.0 + CONTRADICTION / 10.0):
+        return _contradiction(
+            f"the page claims {words.count(counts.accepted_tokens)} accepted of"
+            f" {words.count(counts.draft_tokens)} draft tokens, which cannot be"
+        )
+    if counts.position_drafts > 0.0 and counts.drafts > 0.0:
+        by_position = 1.0 + sum(counts.positions) / counts.position_drafts
+        by_sum = 1.0 + counts.accepted_tokens / counts.drafts
+        if abs(by_position - by_sum) > CONTRADICTION * by_sum:
+            return _contradiction(
+                f"accepted tokens per position add up to a length of {by_position:.2f},"
+                f" the totals to {by_sum:.2f}"
+            )
+    return None
+
+
+def _contradiction(what: str) -> Finding:
+    return Finding(
+        Verdict.MISREPORTED, Cause.CONTRADICTION, Action.FIX_MONITORING, f"{what}; not judged"
+    )
+
+
+def _no_traffic(facts: Facts) -> Finding | None:
+    counts = facts.counts
+    if facts.window.stalled_seconds >= STALL_SECONDS:
+        return Finding(
+            Verdict.STALLED,
+            None,
+            Action.RESTART,
+            f"{words.number(facts.window.running_now, 'request')} running and no token for"
+            f" {words.duration(facts.window.stalled_seconds)}",
+        )
+    if facts.speculation is Speculation.ABSENT:
+        return Finding(Verdict.OFF, None, Action.NONE, words.off(facts.load))
+    if any((counts.output_tokens, counts.drafts, counts.decode_steps, counts.requests)):
+        return None
+    if facts.window.warming_up:
+        return None
+    if facts.window.running_now > 0.0:
+        return Finding(
+            Verdict.INSUFFICIENT,
+            None,
+            Action.NONE,
+            f"{words.number(facts.window.running_now, 'request')} running, no token yet",
+        )
+    return Finding(
+        Verdict.IDLE, None, Action.NONE, f"no traffic for {words.span(facts.window)}"
+    )
+
+
+def _unknown_names(facts: Facts) -> Finding | None:
+    if facts.speculation is not Speculation.UNKNOWN_NAMES:
+        return None
+    return Finding(
+        Verdict.UNRECOGNISED,
+        Cause.NAMES_CHANGED,
+        Action.FIX_MONITORING,
+        "the page speaks of speculation under names this monitor does not know:"
+        " neither off nor healthy can be said",
+    )
+
+
+def _not_drafting(facts: Facts) -> Finding | None:
+    counts = facts.counts
+    if facts.speculation is Speculation.UNMEASURED:
+        if counts.output_tokens >= MEASURED_TOKENS:
+            return Finding(Verdict.OFF, None, Action.NONE, words.off(facts.load))
+        return Finding(
+            Verdict.INSUFFICIENT,
+            None,
+            Action.NONE,
+            "speculation is off or not measured yet; the page cannot tell the two apart",
+        )
+    if facts.speculation is Speculation.DISABLED:
+        return _bypass("the engine has switched drafting down to zero steps by itself")
+    worked = counts.decode_steps >= BYPASS_STEPS or (
+        counts.decode_steps <= 0.0 and counts.requests > 0.0 and counts.output_tokens > 0.0
+    )
+    coverage = counts.drafts / counts.decode_steps if counts.decode_steps > 0.0 else counts.drafts
+    if worked and counts.uncounted_draft_tokens <= 0.0 and coverage < BYPASS_COVERAGE:
+        drafts = words.number(counts.drafts, "draft") if counts.drafts else "not one draft"
+        return _bypass(
+            f"{words.count(counts.output_tokens)} tokens came with {drafts}:"
+            " the engine bypasses speculation, or it is broken"
+        )
+    return None
+
+
+def _bypass(sentence: str) -> Finding:
+    return Finding(
+        Verdict.NOT_DRAFTING, Cause.ENGINE_BYPASS, Action.CHECK_CONFIG, sentence
+    )
+
+
+def _warming_up(facts: Facts) -> Finding | None:
+    if not facts.window.warming_up:
+        return None
+    return Finding(
+        Verdict.INSUFFICIENT,
+        Cause.WARMING_UP,
+        Action.NONE,
+        "the server has just started; its first minute and first requests do not count",
+    )
+
+
+def _dead(facts: Facts) -> Finding | None:
+    length, requests = facts.accepted.length, facts.accepted.requests
+    if length is None or facts.counts.drafts < DEAD_DRAFTS or length.value >= DEAD_LENGTH:
+        return None
+    if requests is not None and requests < LEAST_REQUESTS:
+        return None
+    return Finding(
+        Verdict.HARMFUL,
+        Cause.DRAFTER_DEAD,
+        Action.ROLL_BACK,
+        words.dead(length.value, facts.counts, facts.speedup),
+    )
+
+
+def _too_little(facts: Facts) -> Finding | None:
+    reason = facts.too_little
+    if reason is None:
+        return None
+    return Finding(
+        Verdict.INSUFFICIENT, None, Action.NONE, f"too little traffic to judge: {reason}"
+    )
+
+
+def _by_speedup(facts: Facts) -> Finding | None:
+    gain, band = facts.speedup, facts.settings.dead_band
+    if gain is None or gain.low is None or gain.high is None:
+        return None
+    figures = words.gain(gain, facts.load, facts.accepted, facts.break_even)
+    if gain.low > 1.0 + band:
+        return Finding(Verdict.HEALTHY, None, _watch(facts), f"speculation pays: {figures}")
+    if gain.high < 1.0 - band:
+        cost = words.percent(1.0 - gain.value)
+        return Finding(
+            Verdict.HARMFUL,
+            _cause_of_loss(facts),
+            Action.ROLL_BACK,
+            f"speculation costs {cost} of decode speed: {figures}",
+        )
+    if gain.low >= 1.0 - band and gain.high <= 1.0 + band:
+        return Finding(
+            Verdict.NEUTRAL, None, Action.NONE, f"speculation neither pays nor costs: {figures}"
+        )
+    return None
+
+
+def _cause_of_loss(facts: Facts) -> Cause:
+    """Too few accepted tokens, or too dear a step although enough are accepted."""
+    rate = facts.accepted.rate
+    if rate is not None and rate.value >= facts.settings.threshold:
+        return Cause.STEP_COST
+    return Cause.DEAD_TAIL if _has_dead_tail(facts.table) else Cause.WEAK_DRAFTER
+
+
+def _below_threshold(facts: Facts) -> Finding | None:
+    rate, threshold = facts.accepted.rate, facts.settings.threshold
+    if rate is None or rate.high is None or rate.high >= threshold:
+        return None
+    said = words.low_acceptance(rate, threshold, facts.accepted.length, facts.speedup)
+    if _has_dead_tail(facts.table):
+        tail = _dead_tail_start(facts.table)
+        return Finding(
+            Verdict.DEGRADED,
+            Cause.DEAD_TAIL,
+            Action.LOWER_K,
+            f"{said}; draft positions from {tail} on are hardly ever accepted:"
+            f" draft {words.number(tail, 'token')} instead of {len(facts.table)}",
+        )
+    return Finding(Verdict.DEGRADED, Cause.WEAK_DRAFTER, Action.CHECK_CONFIG, said)
+
+
+def _dead_tail_start(table: tuple[Position, ...]) -> int:
+    """The first position from which on nothing worth the work is accepted."""
+    alive = [p.position for p in table if p.rate >= DEAD_TAIL_RATE]
+    return max(alive, default=-1) + 1
+
+
+def _has_dead_tail(table: tuple[Position, ...]) -> bool:
+    if len(table) < 2 or table[0].rate < HEALTHY_FIRST:  # noqa: PLR2004
+        return False
+    return len(table) - _dead_tail_start(table) >= len(table) / 2.0
+
+
+def _watch(facts: Facts) -> Action:
+    """Near-perfect acceptance of several tokens may be a loop in the output: have a look."""
+    rate, k = facts.accepted.rate, facts.accepted.k
+    suspicious = (
+        rate is not None and k is not None and k > 1.5 and rate.value >= SUSPICIOUS_RATE  # noqa: PLR2004
+    )
+    return Action.CHECK_OUTPUT if suspicious else Action.NONE
+
+
+def _unproven(facts: Facts) -> Finding:
+    action = _watch(facts)
+    cause = Cause.SUSPICIOUS_OUTPUT if action is Action.CHECK_OUTPUT else None
+    return Finding(Verdict.UNPROVEN, cause, action, words.unproven(facts_of(facts), action))
+
+
+def facts_of(facts: Facts) -> words.Unproven:
+    """What the sentence of an unproven verdict needs."""
+    return words.Unproven(
+        acceptance=facts.accepted,
+        speedup=facts.speedup,
+        dead_band=facts.settings.dead_band,
+        load=facts.load,
+        baseline=facts.settings.baseline,
+        baseline_matches=facts.baseline_matches,
+        outside=facts.counts.uncompared_seconds > facts.counts.compared_seconds,
+        weak=facts.accepted.evidence is Evidence.GAUGE,
+    )
+
+
+_RULES: tuple[Callable[[Facts], Finding | None], ...] = (
+    _misreported,
+    _no_traffic,
+    _unknown_names,
+    _not_drafting,
+    _warming_up,
+    _dead,
+    _too_little,
+    _by_speedup,
+    _below_threshold,
+)
