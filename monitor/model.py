@@ -7,7 +7,7 @@ The errors form one tree::
     ├── PageError              a text that is no metrics page (HTML, empty, cut short)
     ├── ScrapeError            a page could not be fetched (``retryable``)
     ├── StoreError             the database is missing, locked, ahead or behind
-    ├── DeliveryError          a receiver did not take a notification (``permanent``, ``retry_after``)
+    ├── DeliveryError          a receiver refused a notification (``permanent``, ``retry_after``)
     └── ActuatorError          a rollback step failed (``stage``, ``safe_to_retry``)
 
 Times are seconds since the Unix epoch (UTC) as ``float``; durations are seconds.
@@ -18,7 +18,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
-
 
 SHARED = ""
 """Label of the figures that a server gives for all its ranks together."""
@@ -332,14 +331,14 @@ class Assessment:
     cause: Cause | None
     action: Action
     sentence: str
-    identity: Identity = Identity()
+    identity: Identity = field(default_factory=Identity)
     window: Window | None = None
     acceptance_rate: Estimate | None = None
     acceptance_length: Estimate | None = None
     positions: tuple[Position, ...] = ()
     speedup: Estimate | None = None
     break_even: BreakEven | None = None
-    load: Load = Load()
+    load: Load = field(default_factory=Load)
     evidence: Evidence | None = None
     baseline: BaselineMatch | None = None
     engines: tuple[EngineVerdict, ...] = ()

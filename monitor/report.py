@@ -13,7 +13,9 @@ _DIGITS = 9
 
 def iso(at: float) -> str:
     """ISO 8601 in UTC, to the millisecond."""
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return (
+        datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    )
 
 
 def to_document(assessment: Assessment) -> dict[str, Any]:
@@ -79,7 +81,7 @@ def _window(window: Window) -> dict[str, Any]:
         "lifetime": window.lifetime,
         "drafts": _n(counts.drafts) if counts.uncounted_draft_tokens <= 0.0 else None,
         "draft_tokens": _n(counts.draft_tokens) if counts.unsized_drafts <= 0.0 else None,
-        "accepted_tokens": _n(counts.accepted_tokens),
+        "accepted_tokens": _n(max(counts.accepted_tokens, 0.0)),
         "output_tokens": _n(counts.output_tokens),
         "requests": _n(counts.requests),
         "effective_k": _n(counts.draft_tokens / counts.drafts) if sized and counted else None,

@@ -65,8 +65,8 @@ class TargetSettings:
     timeout: float = 10.0
     """Total deadline of one scrape, from the connection to the last byte."""
     max_bytes: int = 64 * 1024 * 1024
-    credentials: Credentials = Credentials()
-    judge: JudgeSettings = JudgeSettings()
+    credentials: Credentials = field(default_factory=Credentials)
+    judge: JudgeSettings = field(default_factory=JudgeSettings)
 
 
 @dataclass(frozen=True, slots=True)

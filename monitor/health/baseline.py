@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from monitor.model import Identity
 
@@ -25,7 +25,7 @@ class Baseline:
 
     name: str
     points: tuple[BaselinePoint, ...]
-    identity: Identity = Identity()
+    identity: Identity = field(default_factory=Identity)
     """Parts that are None match anything."""
 
     @property

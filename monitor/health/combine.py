@@ -7,33 +7,35 @@ from collections.abc import Mapping
 from monitor.health.ledger import add
 from monitor.model import SHARED, Counts
 
-_LONGEST = ("seconds", "saturated_seconds", "resets")
-"""Figures of which a target has the largest among its engines, not the sum."""
-_SPECULATIVE = (
-    "drafts",
-    "draft_tokens",
-    "accepted_tokens",
-    "unsized_drafts",
-    "uncounted_draft_tokens",
-    "gauge_drafts",
-)
-
 
 def combine(parts: Mapping[str, Counts]) -> Counts:
     """Sums over engines before any quotient is formed.
 
     Counters that the server keeps for all ranks together win over the gauges of the ranks,
-    which would count the same drafts a second time.
+    which would count the same drafts a second time. Observed time and restarts are those of
+    the target: the largest among its engines, not the sum.
     """
     if len(parts) == 1:
         return next(iter(parts.values()))
     shared = parts.get(SHARED)
     counted = shared is not None and shared.drafts > 0.0
     total = Counts()
-    longest = dict.fromkeys(_LONGEST, 0.0)
     for label, counts in parts.items():
-        if counted and label != SHARED:
-            counts = counts._replace(**dict.fromkeys(_SPECULATIVE, 0.0))  # noqa: PLW2901
-        total = add(total, counts)
-        longest = {name: max(best, getattr(counts, name)) for name, best in longest.items()}
-    return total._replace(**longest)
+        part = _without_drafts(counts) if counted and label != SHARED else counts
+        total = add(total, part)
+    return total._replace(
+        seconds=max(counts.seconds for counts in parts.values()),
+        saturated_seconds=max(counts.saturated_seconds for counts in parts.values()),
+        resets=max(counts.resets for counts in parts.values()),
+    )
+
+
+def _without_drafts(counts: Counts) -> Counts:
+    return counts._replace(
+        drafts=0.0,
+        draft_tokens=0.0,
+        accepted_tokens=0.0,
+        unsized_drafts=0.0,
+        uncounted_draft_tokens=0.0,
+        gauge_drafts=0.0,
+    )

@@ -41,15 +41,15 @@ def acceptance(window: Window) -> Acceptance:
     sized = tokens > 0.0 and counts.unsized_drafts <= 0.0
     counted = drafts > 0.0 and counts.uncounted_draft_tokens <= 0.0
     k = tokens / drafts if sized and counted else None
-    length = 1.0 + counts.accepted_tokens / drafts if counted else None
+    # A difference of two counters that move apart for a moment may dip below zero.
+    accepted = max(counts.accepted_tokens, 0.0)
+    length = 1.0 + accepted / drafts if counted else None
     if not sized:
         estimate = Estimate(length) if length is not None else None
         return Acceptance(None, estimate, None, drafts, requests, evidence)
     effect = _design_effect(window, k, requests)
-    rate = acceptance_interval(counts.accepted_tokens, tokens, effect)
-    return Acceptance(
-        rate, _length(length, rate, k), k, tokens / effect, requests, evidence
-    )
+    rate = acceptance_interval(accepted, tokens, effect)
+    return Acceptance(rate, _length(length, rate, k), k, tokens / effect, requests, evidence)
 
 
 def _length(length: float | None, rate: Estimate, k: float | None) -> Estimate | None:
@@ -65,7 +65,7 @@ def _design_effect(window: Window, k: float | None, requests: float | None) -> f
     counts = window.counts
     stored = default_design_effect(counts.draft_tokens, requests or 0.0)
     variance = accepted_variance(counts.position_drafts, counts.positions)
-    rate = min(counts.accepted_tokens / counts.draft_tokens, 1.0)
+    rate = min(max(counts.accepted_tokens / counts.draft_tokens, 0.0), 1.0)
     spread = (k or 0.0) * rate * (1.0 - rate)
     floor = variance / spread if variance is not None and spread > 0.0 else 1.0
     return combined_design_effect(stored, None, 1, floor)

@@ -11,10 +11,13 @@ import operator
 from array import array
 from bisect import bisect_left
 from collections import deque
+from typing import NamedTuple
 
 from monitor.model import Counts
 
 _SCALARS = len(Counts._fields) - 1
+_BASELINE = Counts._fields.index("baseline_seconds")
+_COMPARED = Counts._fields.index("compared_seconds")
 _TIERS = ((0.0, 900.0), (60.0, 3_600.0), (600.0, 86_400.0))
 """Least distance between boundaries, and how long they are kept, in seconds."""
 _SLACK = 0.5
@@ -23,7 +26,8 @@ _SLACK = 0.5
 
 def add(a: Counts, b: Counts) -> Counts:
     """Field by field; positions of unequal number are filled up with zero."""
-    return Counts(*map(operator.add, a[:-1], b[:-1]), positions=_zip_add(a.positions, b.positions))
+    positions = _zip_add(a.positions, b.positions)
+    return Counts._make((*map(operator.add, a[:-1], b[:-1]), positions))
 
 
 def _zip_add(a: tuple[float, ...], b: tuple[float, ...]) -> tuple[float, ...]:
@@ -31,6 +35,13 @@ def _zip_add(a: tuple[float, ...], b: tuple[float, ...]) -> tuple[float, ...]:
         return a or b
     longer, shorter = (a, b) if len(a) >= len(b) else (b, a)
     return (*map(operator.add, longer, shorter), *longer[len(shorter) :])
+
+
+class Block(NamedTuple):
+    """The comparison with the baseline over a part of a window, in seconds of decoding."""
+
+    baseline_seconds: float
+    compared_seconds: float
 
 
 class _Tier:
@@ -51,7 +62,7 @@ class _Tier:
         self.times.append(at)
         self.totals.append(total)
         # One boundary beyond the span stays: the longest window begins at it.
-        while len(self.times) > 2 and self.times[1] < at - self._span - slack:
+        while self.times[0] < at and self.times[1] < at - self._span - slack:
             self.times.popleft()
             self.totals.popleft()
             self._dropped = True
@@ -102,17 +113,21 @@ class Ledger:
         times, totals, index = self._boundary(start)
         return times[index], self._now, _difference(self._total, totals[index])
 
-    def blocks(self, seconds: float, number: int) -> list[Counts]:
-        """The window cut at boundaries into at most ``number`` parts of about equal length."""
+    def compared_blocks(self, seconds: float, number: int) -> list[Block]:
+        """The comparison with the baseline in at most ``number`` parts of the window.
+
+        The parts are of about equal length, cut at boundaries.
+        """
         if self._now is None:
             return []
         times, totals, first = self._boundary(self._now - seconds - _SLACK * self._interval)
-        marks = [first]
-        span = (self._now - times[first]) / number
+        least = (self._now - times[first]) / number - _SLACK * self._interval
+        blocks, begin = [], first
         for index in range(first + 1, len(times)):
-            if times[index] - times[marks[-1]] >= span - _SLACK * self._interval:
-                marks.append(index)
-        return [_difference(totals[b], totals[a]) for a, b in zip(marks, marks[1:], strict=False)]
+            if times[index] - times[begin] >= least:
+                blocks.append(_block(totals[begin], totals[index]))
+                begin = index
+        return blocks
 
     def _boundary(self, start: float) -> tuple[deque[float], deque[array[float]], int]:
         """The finest boundary at or after ``start`` that is kept, else the oldest of all."""
@@ -122,6 +137,10 @@ class Ledger:
                 return tier.times, tier.totals, index
         oldest = self._tiers[-1]
         return oldest.times, oldest.totals, 0
+
+
+def _block(earlier: array[float], later: array[float]) -> Block:
+    return Block(later[_BASELINE] - earlier[_BASELINE], later[_COMPARED] - earlier[_COMPARED])
 
 
 def _plus(total: array[float], counts: Counts) -> array[float]:
@@ -136,4 +155,4 @@ def _difference(later: array[float], earlier: array[float]) -> Counts:
     scalars = map(operator.sub, later[:_SCALARS], earlier[:_SCALARS])
     earlier_positions = [*earlier[_SCALARS:], *([0.0] * (len(later) - len(earlier)))]
     positions = tuple(map(operator.sub, later[_SCALARS:], earlier_positions))
-    return Counts(*scalars, positions=positions)
+    return Counts._make((*scalars, positions))

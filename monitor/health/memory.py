@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from monitor.health.target import Memory, TargetState
-from monitor.health.window import GROUPS, Track, Group
+from monitor.health.window import Track
 from monitor.model import Action, Cause, Engine, Identity, Increment, StoreError, Verdict
 
 _VERSION = 1
@@ -30,16 +30,8 @@ def to_json(state: TargetState) -> dict[str, Any]:
 
 
 def _track_to_json(track: Track) -> dict[str, Any]:
-    return {
-        "groups": [None if g is None else [g.at, list(g.values)] for g in track.groups],
-        "positions": track.positions,
-        "positions_drafts": track.positions_drafts,
-        "births": track.births,
-        "peak": track.peak,
-        "looks_since_fall": track.looks_since_fall,
-        "vanished": track.vanished,
-        "last_at": track.last_at,
-    }
+    document = {name: getattr(track, name) for name in Track.__slots__}
+    return document | {"waiting": sorted(track.waiting)}
 
 
 def restore(state: TargetState, text: str, history: Iterable[Increment]) -> None:
@@ -76,16 +68,8 @@ def _memory(document: dict[str, Any]) -> Memory:
 
 
 def _track(document: dict[str, Any]) -> Track:
-    groups = [None if g is None else Group(g[0], tuple(g[1])) for g in document["groups"]]
-    if len(groups) != len(GROUPS):
-        raise ValueError("another number of counter groups")
-    return Track(
-        groups=groups,
-        positions=tuple(document["positions"]),
-        positions_drafts=document["positions_drafts"],
-        births=document["births"],
-        peak=document["peak"],
-        looks_since_fall=document["looks_since_fall"],
-        vanished=document["vanished"],
-        last_at=document["last_at"],
-    )
+    fields = document | {
+        "waiting": set(document["waiting"]),
+        "positions": tuple(document["positions"]),
+    }
+    return Track(**fields)

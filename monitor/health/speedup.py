@@ -8,10 +8,12 @@ over the time used: S = Σ base(n)·T / Σ decode time (docs/statistics.md).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import hypot, sqrt
 
 from monitor.health.baseline import Baseline, QuickSpeeds
 from monitor.health.interval import t_quantile
+from monitor.health.ledger import Block
 from monitor.model import BreakEven, Counts, Estimate
 
 BLOCKS = 10
@@ -51,7 +53,7 @@ def compare(counts: Counts, baseline: Baseline) -> Counts:
     )
 
 
-def speedup(counts: Counts, blocks: list[Counts]) -> Estimate | None:
+def speedup(counts: Counts, blocks: Sequence[Block]) -> Estimate | None:
     """Speedup of a window with its 95 % interval; None where nothing could be compared.
 
     The variance is that of the ratio over blocks (delta method), the baseline's own error is

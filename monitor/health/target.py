@@ -10,7 +10,7 @@ from itertools import groupby
 from monitor.health.combine import combine
 from monitor.health.judging import JudgeSettings
 from monitor.health.ledger import Ledger, add
-from monitor.health.speedup import compare
+from monitor.health.speedup import BLOCKS, compare
 from monitor.health.verdict import Facts, Finding, decide, gather, inconclusive, with_engines
 from monitor.health.window import GAP_INTERVALS, Step, Track
 from monitor.model import (
@@ -35,7 +35,6 @@ WARM_REQUESTS = 8.0
 """Warm-up lasts for this time or these requests after a start, whichever ends later."""
 LEAST_ALTERNATIONS = 2
 """One return of an earlier worker may be chance; two are workers that take turns."""
-_BLOCKS = 10
 _LONGEST_JUDGED = 3600.0
 _COLD_PREFIX_SHARE = 0.01
 _PREFIX_TOKENS = 10_000.0
@@ -144,6 +143,8 @@ class TargetState:
             increments = (_with_comparison(first, total), *increments[1:])
         if first.warmup:
             self._keep_warmup(first.start, first.end, total)
+            # The figures do not vote, but that there was a restart belongs to the window.
+            self._ledger.append(first.start, first.end, Counts(resets=total.resets))
             return increments
         self._warmup = None
         self._ledger.append(first.start, first.end, total)
@@ -168,9 +169,7 @@ class TargetState:
         self.memory = memory
         self._sample = Sample(memory.last_at or 0.0, identity, [])
         for _, group in groupby(history, key=lambda increment: increment.end):
-            self._remember(
-                tuple(i._replace(counts=_without_comparison(i.counts)) for i in group)
-            )
+            self._remember(tuple(i._replace(counts=_without_comparison(i.counts)) for i in group))
 
     # -- judging -----------------------------------------------------------------------
 
@@ -214,8 +213,9 @@ class TargetState:
             running_now=_running(sample.readings),
             warming_up=self._is_warming_up(sample),
         )
-        facts = gather(window, [], _speculation(sample.readings), self._settings,
-                       baseline_matches=False)
+        facts = gather(
+            window, [], _speculation(sample.readings), self._settings, baseline_matches=False
+        )
         return self._answer(decide(facts), facts, None, now)
 
     def down(self, reason: str, now: float) -> Assessment:
@@ -257,7 +257,7 @@ class TargetState:
         needs_blocks = self._compares and seconds <= _LONGEST_JUDGED
         return gather(
             self._window(seconds, sample),
-            self._ledger.blocks(seconds, _BLOCKS) if needs_blocks else [],
+            self._ledger.compared_blocks(seconds, BLOCKS) if needs_blocks else [],
             _speculation(sample.readings),
             self._settings,
             baseline_matches=self._baseline_matches,
@@ -271,11 +271,10 @@ class TargetState:
     def _window(self, seconds: float, sample: Sample) -> Window:
         span = self._ledger.window(seconds)
         running = _running(sample.readings)
-        steady = span is not None and span[2].seconds > 0.0
-        if self._warmup is not None and (not steady or self._warmup.end - seconds >= span[1]):  # type: ignore[index]
+        start, end, counts = span or (sample.at, sample.at, Counts())
+        if self._warmup is not None and counts.seconds <= 0.0:
             warm = self._warmup
             return Window(warm.start, warm.end, warm.counts, running_now=running, warming_up=True)
-        start, end, counts = span or (sample.at, sample.at, Counts())
         recent = [at for at in self.memory.alternations if at > start]
         return Window(
             start,
@@ -398,9 +397,9 @@ def _without_comparison(counts: Counts) -> Counts:
 def _notes(facts: Facts) -> list[str]:
     """What is worth knowing beside the verdict."""
     notes = []
-    if facts.settings.baseline is not None and not facts.baseline_matches:
-        if not facts.window.lifetime:
-            notes.append(f"baseline mismatch: {facts.settings.baseline.name} was not compared")
+    baseline = facts.settings.baseline
+    if baseline is not None and not facts.baseline_matches and not facts.window.lifetime:
+        notes.append(f"baseline mismatch: {baseline.name} was not compared")
     counts = facts.counts
     if counts.prefix_queries > _PREFIX_TOKENS:
         share = counts.prefix_hits / counts.prefix_queries

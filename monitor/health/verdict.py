@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from monitor.health import words
 from monitor.health.figures import Acceptance, acceptance, load, positions
 from monitor.health.judging import JudgeSettings
+from monitor.health.ledger import Block
 from monitor.health.speedup import break_even, quick_speedup, speedup
 from monitor.model import (
     Action,
@@ -101,7 +102,7 @@ class Facts:
 
 def gather(
     window: Window,
-    blocks: list[Counts],
+    blocks: Sequence[Block],
     speculation: Speculation,
     settings: JudgeSettings,
     *,
@@ -128,7 +129,7 @@ def gather(
 
 
 def _gain(
-    counts: Counts, blocks: list[Counts], settings: JudgeSettings, *, baseline_matches: bool
+    counts: Counts, blocks: Sequence[Block], settings: JudgeSettings, *, baseline_matches: bool
 ) -> Estimate | None:
     if settings.speeds is not None:
         return quick_speedup(settings.speeds)
@@ -229,9 +230,7 @@ def _no_traffic(facts: Facts) -> Finding | None:
             Action.NONE,
             f"{words.number(facts.window.running_now, 'request')} running, no token yet",
         )
-    return Finding(
-        Verdict.IDLE, None, Action.NONE, f"no traffic for {words.span(facts.window)}"
-    )
+    return Finding(Verdict.IDLE, None, Action.NONE, f"no traffic for {words.span(facts.window)}")
 
 
 def _unknown_names(facts: Facts) -> Finding | None:
@@ -273,9 +272,7 @@ def _not_drafting(facts: Facts) -> Finding | None:
 
 
 def _bypass(sentence: str) -> Finding:
-    return Finding(
-        Verdict.NOT_DRAFTING, Cause.ENGINE_BYPASS, Action.CHECK_CONFIG, sentence
-    )
+    return Finding(Verdict.NOT_DRAFTING, Cause.ENGINE_BYPASS, Action.CHECK_CONFIG, sentence)
 
 
 def _warming_up(facts: Facts) -> Finding | None:

@@ -67,18 +67,13 @@ class Step:
 
 
 @dataclass(slots=True)
-class Group:
-    """The last reading of a group of counters."""
-
-    at: float
-    values: tuple[float | None, ...]
-
-
-@dataclass(slots=True)
 class Track:
     """The memory of one engine between two pages."""
 
-    groups: list[Group | None] = field(default_factory=lambda: [None] * len(GROUPS))
+    values: dict[str, float] = field(default_factory=dict)
+    """The last believed counters."""
+    waiting: set[int] = field(default_factory=set)
+    """Groups that missed a field on the last page and wait for the next one."""
     positions: tuple[float, ...] = ()
     positions_drafts: float = 0.0
     births: list[float] = field(default_factory=list)
@@ -99,35 +94,50 @@ class Track:
         before, self.last_at = self.last_at, at
         vanished, self.vanished = self.vanished, False
         if before is None:
-            self._originate(reading, at)
+            self._originate(reading)
             return None
         other_worker = self._is_other_worker(reading, before)
         restarted = not other_worker and self._is_restart(reading)
         if other_worker or (restarted and reading.birth is None and not vanished):
-            self._originate(reading, at)
+            self._originate(reading)
             counts = Counts(seconds=at - before, resets=float(restarted))
             return Step(counts, restarted=restarted, other_worker=other_worker)
         if restarted:
-            self.groups = [None] * len(GROUPS)
+            self._begin_at_zero(reading)
         gap = at - before > GAP_INTERVALS * interval
-        step = self._difference(reading, at, before, restarted=restarted, gap=gap)
+        if gap and (reading.birth is None or not self.births):
+            self._originate(reading)
+            return Step(_counts(reading, {}, (), at - before, gap=True))
+        deltas = self._deltas(reading.counters)
+        positions = self._position_deltas(reading)
+        self._keep_positions(reading)
         self._note_birth(reading)
-        return step
+        active = any(delta > 0.0 for delta in deltas.values())
+        counts = _counts(reading, deltas, positions, at - before, gap=gap)
+        if restarted:
+            counts = counts._replace(resets=1.0)
+        return Step(counts, restarted=restarted, active=active)
 
     def lifetime(self, reading: Reading, at: float) -> Counts:
         """Everything since the engine started, from one reading alone."""
-        deltas: dict[str, float] = {}
-        for names in GROUPS:
-            deltas |= {n: reading.counters[n] for n in names if n in reading.counters}
         seconds = max(at - reading.birth, 0.0) if reading.birth is not None else 0.0
-        positions = self._position_deltas(reading, restarted=True)
-        return _counts(reading, deltas, positions, seconds, gap=False)
+        drafts = reading.counters.get("drafts", 0.0)
+        positions = (drafts, *reading.positions) if reading.positions else ()
+        return _counts(reading, dict(reading.counters), positions, seconds, gap=False)
 
-    def _originate(self, reading: Reading, at: float) -> None:
-        for index, names in enumerate(GROUPS):
-            self.groups[index] = Group(at, tuple(map(reading.counters.get, names)))
+    def _originate(self, reading: Reading) -> None:
+        """Takes a reading as the point from which on is counted."""
+        self.values = reading.counters
+        self.waiting.clear()
         self._keep_positions(reading)
         self._note_birth(reading)
+
+    def _begin_at_zero(self, reading: Reading) -> None:
+        """After a restart whatever the page shows was counted since."""
+        self.values = dict.fromkeys(reading.counters, 0.0)
+        self.waiting.clear()
+        self.positions = (0.0,) * len(reading.positions)
+        self.positions_drafts = 0.0
 
     def _note_birth(self, reading: Reading) -> None:
         if reading.birth is None:
@@ -154,71 +164,54 @@ class Track:
             self.peak = {}
         return climbed
 
-    def _last_values(self) -> dict[str, float]:
-        values: dict[str, float] = {}
-        for names, group in zip(GROUPS, self.groups, strict=True):
-            if group is not None:
-                pairs = zip(names, group.values, strict=True)
-                values |= {name: value for name, value in pairs if value is not None}
-        return values
-
     def _is_restart(self, reading: Reading) -> bool:
         if reading.birth is not None and self.births:
             return abs(reading.birth - self.births[-1]) > _SAME_BIRTH
-        last = self._last_values()
-        fell = any(
-            name in reading.counters and reading.counters[name] < last[name]
-            for name in _MONOTONE
-            if name in last
-        )
-        if fell:
-            self.peak = {name: last[name] for name in _MONOTONE if name in last}
-            self.looks_since_fall = 0
-        return fell
+        if not _fell(reading.counters, self.values):
+            return False
+        self.peak = {name: self.values[name] for name in _MONOTONE if name in self.values}
+        self.looks_since_fall = 0
+        return True
 
-    def _difference(
-        self, reading: Reading, at: float, before: float, *, restarted: bool, gap: bool
-    ) -> Step:
-        trusted = not gap or (reading.birth is not None and bool(self.births))
+    def _deltas(self, now: dict[str, float]) -> dict[str, float]:
+        """Differences of the counters, group by group where fields are missing."""
+        last = self.values
+        if now.keys() == last.keys():
+            self.waiting.clear()
+            self.values = now
+            deltas = {name: value - last[name] for name, value in now.items()}
+        else:
+            deltas = self._deltas_by_group(now)
+        return deltas if not _fell(now, last) else _without_fallen(deltas)
+
+    def _deltas_by_group(self, now: dict[str, float]) -> dict[str, float]:
         deltas: dict[str, float] = {}
+        values: dict[str, float] = {}
         for index, names in enumerate(GROUPS):
-            now = tuple(map(reading.counters.get, names))
-            last = self.groups[index]
-            if last is None:
-                if restarted:
-                    deltas |= {n: v for n, v in zip(names, now, strict=True) if v is not None}
-                self.groups[index] = Group(at, now)
-            elif _same_shape(now, last.values):
-                if trusted and not _fell(names, now, last.values):
-                    deltas |= {
-                        name: new - old
-                        for name, new, old in zip(names, now, last.values, strict=True)
-                        if new is not None and old is not None
-                    }
-                self.groups[index] = Group(at, now)
-            elif _has_all(now, last.values) or last.at < before:
+            new = {name: now[name] for name in names if name in now}
+            old = {name: self.values[name] for name in names if name in self.values}
+            if new.keys() == old.keys():
+                deltas |= {name: value - old[name] for name, value in new.items()}
+                self.waiting.discard(index)
+            elif old.keys() <= new.keys() or index in self.waiting:
                 # New fields have appeared, or what is missing stayed away: begin anew.
-                self.groups[index] = Group(at, now)
-        positions = self._position_deltas(reading, restarted=restarted) if trusted else ()
-        self._keep_positions(reading)
-        counts = _counts(reading, deltas, positions, at - before, gap=gap)
-        if restarted:
-            counts = counts._replace(resets=1.0)
-        return Step(counts, restarted=restarted, active=any(v > 0.0 for v in deltas.values()))
+                self.waiting.discard(index)
+            else:
+                self.waiting.add(index)
+                new = old
+            values |= new
+        self.values = values
+        return deltas
 
-    def _position_deltas(self, reading: Reading, *, restarted: bool) -> tuple[float, ...]:
-        """Accepted per position, only where drafts and all positions are on both pages."""
-        if "drafts" not in reading.counters or not reading.positions:
+    def _position_deltas(self, reading: Reading) -> tuple[float, ...]:
+        """Drafts and accepted per position, only where all of them are on both pages."""
+        drafts = reading.counters.get("drafts")
+        if drafts is None or not reading.positions:
             return ()
-        if restarted:
-            return (reading.counters["drafts"], *reading.positions)
         if len(reading.positions) != len(self.positions):
             return ()
-        drafts = reading.counters["drafts"] - self.positions_drafts
-        return (
-            drafts,
-            *(n - o for n, o in zip(reading.positions, self.positions, strict=True)),
-        )
+        since = (n - o for n, o in zip(reading.positions, self.positions, strict=True))
+        return (drafts - self.positions_drafts, *since)
 
     def _keep_positions(self, reading: Reading) -> None:
         if "drafts" in reading.counters and reading.positions:
@@ -226,22 +219,16 @@ class Track:
             self.positions_drafts = reading.counters["drafts"]
 
 
-def _same_shape(now: tuple[float | None, ...], last: tuple[float | None, ...]) -> bool:
-    return all((n is None) == (o is None) for n, o in zip(now, last, strict=True))
+def _fell(now: dict[str, float], last: dict[str, float]) -> bool:
+    """Whether a counter that only falls at a restart has fallen."""
+    return any(now[name] < last[name] for name in _MONOTONE if name in now and name in last)
 
 
-def _has_all(now: tuple[float | None, ...], last: tuple[float | None, ...]) -> bool:
-    return all(n is not None for n, o in zip(now, last, strict=True) if o is not None)
-
-
-def _fell(
-    names: tuple[str, ...], now: tuple[float | None, ...], last: tuple[float | None, ...]
-) -> bool:
-    """A counter fell although its process lives on: the page is wrong, nothing is counted."""
-    return any(
-        n is not None and o is not None and n < o and name in _MONOTONE
-        for name, n, o in zip(names, now, last, strict=True)
-    )
+def _without_fallen(deltas: dict[str, float]) -> dict[str, float]:
+    """Drops groups in which a counter fell although its process lives on: the page is wrong."""
+    fallen = {name for name in _MONOTONE if deltas.get(name, 0.0) < 0.0}
+    bad = {name for names in GROUPS if fallen.intersection(names) for name in names}
+    return {name: delta for name, delta in deltas.items() if name not in bad}
 
 
 def _counts(

@@ -44,12 +44,10 @@ def times(estimate: Estimate) -> str:
     """A speedup with its interval."""
     if estimate.low is None or estimate.high is None:
         return f"{estimate.value:.2f}x"
-    return f"{estimate.value:.2f}x ({estimate.low:.2f}–{estimate.high:.2f})"  # noqa: RUF001
+    return f"{estimate.value:.2f}x ({estimate.low:.2f}–{estimate.high:.2f})"
 
 
-def gain(
-    speedup: Estimate, load: Load, accepted: Acceptance, pays_from: BreakEven | None
-) -> str:
+def gain(speedup: Estimate, load: Load, accepted: Acceptance, pays_from: BreakEven | None) -> str:
     """Speed, load and acceptance against what is needed, as one clause each."""
     parts = [f"{times(speedup)} of plain decoding" + at_load(load)]
     if accepted.rate is not None:
@@ -110,9 +108,7 @@ def low_acceptance(
     )
 
 
-def outlier(
-    sick: list[EngineVerdict], others: list[EngineVerdict], total: int
-) -> str:
+def outlier(sick: list[EngineVerdict], others: list[EngineVerdict], total: int) -> str:
     """The sentence for one of several engines being sick."""
     names = ", ".join(e.label for e in sick)
     kind = "engine" if len(sick) == 1 else "engines"
@@ -127,7 +123,7 @@ def _lengths(engines: list[EngineVerdict]) -> str:
     if not known:
         return "unknown"
     low, high = min(known), max(known)
-    return f"{low:.2f}" if f"{low:.2f}" == f"{high:.2f}" else f"{low:.2f}–{high:.2f}"  # noqa: RUF001
+    return f"{low:.2f}" if f"{low:.2f}" == f"{high:.2f}" else f"{low:.2f}–{high:.2f}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,14 +151,14 @@ def unproven(facts: Unproven, action: Action) -> str:
 
 
 def _acceptance(accepted: Acceptance) -> str:
-    if accepted.rate is not None:
-        tokens = (
-            f" ({accepted.length.value:.2f} tokens per draft)" if accepted.length is not None else ""
-        )
-        return f"{percent(accepted.rate.value)} of draft tokens accepted{tokens}"
-    if accepted.length is not None:
-        return f"{accepted.length.value:.2f} tokens per draft"
-    return "drafts flow, acceptance is unknown"
+    if accepted.rate is None and accepted.length is None:
+        return "drafts flow, acceptance is unknown"
+    tokens = f"{accepted.length.value:.2f} tokens per draft" if accepted.length else ""
+    if accepted.rate is None:
+        return tokens
+    return f"{percent(accepted.rate.value)} of draft tokens accepted" + (
+        f" ({tokens})" if tokens else ""
+    )
 
 
 def _why_unproven(facts: Unproven) -> str:
@@ -176,7 +172,7 @@ def _why_unproven(facts: Unproven) -> str:
         low, high = facts.baseline.running_range
         load = f"{facts.load.running:.0f}" if facts.load.running is not None else "this many"
         return (
-            f"the baseline {facts.baseline.name} covers {low:.0f}–{high:.0f} running requests,"  # noqa: RUF001
+            f"the baseline {facts.baseline.name} covers {low:.0f}–{high:.0f} running requests,"
             f" not {load}"
         )
     return "the page has no latency to compare with the baseline"
