@@ -1,0 +1,72 @@
+"""The rooms keep their direction: the core is pure and nothing imports the edges."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import monitor
+
+PACKAGE = Path(monitor.__file__).parent
+PURE_ALLOWED = {"monitor.model", "monitor.health"}
+
+
+def imports(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def modules() -> Iterator[tuple[str, Path]]:
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+        yield ".".join(part for part in parts if part != "__init__"), path
+
+
+def pure_modules() -> list[Path]:
+    return [path for name, path in modules() if name.startswith("monitor.health")]
+
+
+@pytest.mark.parametrize("path", pure_modules(), ids=lambda path: path.stem)
+def test_core_imports_only_the_model_and_the_standard_library(path: Path) -> None:
+    for name in imports(path):
+        if name.split(".")[0] == "monitor":
+            assert any(name.startswith(allowed) for allowed in PURE_ALLOWED), name
+        else:
+            assert name.split(".")[0] in sys.stdlib_module_names, name
+
+
+@pytest.mark.parametrize("path", pure_modules(), ids=lambda path: path.stem)
+def test_core_reads_no_clock_and_does_no_io(path: Path) -> None:
+    for name in imports(path):
+        assert name.split(".")[0] not in {"time", "datetime", "logging", "os", "socket", "pathlib"}
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            assert node.func.id not in {"open", "print", "input"}
+
+
+def test_nothing_but_the_command_line_imports_the_edges() -> None:
+    for name, path in modules():
+        if name.startswith(("monitor.cli", "monitor.__main__")):
+            continue
+        edges = {"monitor.cli"}
+        if not name.startswith(("monitor.daemon", "monitor.demo")):
+            edges.add("monitor.daemon")
+        for imported in imports(path):
+            assert not any(
+                imported == edge or imported.startswith(edge + ".") for edge in edges
+            ), f"{name} imports {imported}"
+
+
+def test_the_engines_do_not_know_the_store_or_the_sources() -> None:
+    for name, path in modules():
+        if name.startswith("monitor.engines"):
+            for imported in imports(path):
+                assert not imported.startswith(("monitor.store", "monitor.sources", "monitor.web"))
