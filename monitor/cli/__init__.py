@@ -1,1 +1,5 @@
 """The command line: thin commands, no logic."""
+
+from monitor.cli.runner import main
+
+__all__ = ["main"]

@@ -1,0 +1,5 @@
+"""``python -m monitor`` is the same as ``monitor``."""
+
+from monitor.cli import main
+
+main()

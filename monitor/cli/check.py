@@ -1,0 +1,264 @@
+"""``monitor check``: one answer, now, without a daemon or a database."""
+
+# Saved pages need no network, and JSON no drawing: both are imported where they are used.
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic import SecretStr
+
+from monitor.baseline_file import load_baseline
+from monitor.check import (
+    DEFAULT_WINDOW,
+    Fetcher,
+    judge_series,
+    judge_settings,
+    look_twice,
+    spacing,
+    unusable,
+)
+from monitor.cli import exits
+from monitor.cli.options import JsonOption
+from monitor.cli.output import print_error, print_json
+from monitor.cli.pages import STDIN, parse_pages, read_pages
+from monitor.clock import SystemClock
+from monitor.config import files
+from monitor.config.values import (
+    AUTO,
+    check_environment_name,
+    default_target_name,
+    parse_engine,
+    parse_target_url,
+)
+from monitor.health.baseline import QuickSpeeds
+from monitor.model import Assessment, ConfigError, Engine, PageError
+from monitor.report import to_document
+from monitor.settings import Credentials, TargetSettings
+
+SCHEMA = "monitor.check/1"
+_SERVICE = "check"
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def check(
+    targets: Annotated[
+        list[str] | None, typer.Argument(metavar="[URL]...", help="Servers to look at twice.")
+    ] = None,
+    *,
+    page: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FILE[@TIME]", help="A saved page; repeat it. '-' is stdin."),
+    ] = None,
+    interval: Annotated[
+        float, typer.Option(min=0.1, max=3600, help="Seconds between two looks or pages.")
+    ] = 15.0,
+    window: Annotated[
+        float, typer.Option(min=1, help="Seconds judged; earlier pages are history.")
+    ] = DEFAULT_WINDOW,
+    baseline: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Curve of TPOT without speculation (JSON)."),
+    ] = None,
+    engine: Annotated[
+        str, typer.Option(help=f"auto, {', '.join(Engine)}; auto: from the page.")
+    ] = AUTO,
+    num_speculative_tokens: Annotated[
+        int | None,
+        typer.Option(min=1, max=128, help="Proposed tokens per draft, if the page cannot tell."),
+    ] = None,
+    tps: Annotated[
+        float | None, typer.Option(help="Measured single-stream tokens/s with speculation.")
+    ] = None,
+    baseline_tps: Annotated[
+        float | None, typer.Option(help="The same without speculation.")
+    ] = None,
+    threshold: Annotated[
+        float, typer.Option(help="Acceptance rate below which it is degraded without a gain.")
+    ] = 0.40,
+    bearer_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="File that holds a bearer token.")
+    ] = None,
+    bearer_env: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Variable that holds a bearer token.")
+    ] = None,
+    ca_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Authorities to trust (PEM).")
+    ] = None,
+    cert: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Client certificate (PEM).")
+    ] = None,
+    key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Key of the client certificate (PEM).")
+    ] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Do not check the server's certificate.")
+    ] = False,
+    json: JsonOption = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every figure.")] = False,
+) -> int:
+    """Tell whether speculation pays on a server, from two looks or from saved pages."""
+    if bool(targets) == bool(page):
+        raise ConfigError("give URLs to look at or --page FILE, one of the two")
+    judge = judge_settings(
+        window,
+        _share("--threshold", threshold),
+        load_baseline(baseline) if baseline else None,
+        _speeds(tps, baseline_tps),
+    )
+    common = {
+        "judge": judge,
+        "engine": _engine(engine),
+        "draft_size": num_speculative_tokens,
+    }
+    if page:
+        answers = [_check_pages(page, interval, common)]
+    else:
+        credentials = _credentials(
+            bearer_file, bearer_env, ca_file, cert, key, verify=not insecure
+        )
+        answers = _check_urls(targets or [], interval, common | {"credentials": credentials})
+    return _show(answers, as_json=json, verbose=verbose)
+
+
+def _check_pages(arguments: list[str], interval: float, common: Mapping[str, Any]) -> Assessment:
+    pages = parse_pages(arguments, interval, SystemClock().utc())
+    first = pages[0].file
+    settings = TargetSettings(
+        name="standard input" if first == STDIN else first,
+        service=_SERVICE,
+        url="",
+        interval=spacing([page.at for page in pages], interval),
+        **common,
+    )
+    return judge_series(read_pages(pages), settings)
+
+
+def _check_urls(urls: list[str], interval: float, common: Mapping[str, Any]) -> list[Assessment]:
+    # What talks to the network is not needed for saved pages.
+    from monitor.sources.scrape import Scraper
+
+    clock = SystemClock()
+    targets = [_target(url, interval, common) for url in dict.fromkeys(urls)]
+
+    def waiting() -> None:
+        if sys.stderr.isatty():
+            print_error(f"looked at {len(targets)}; again in {interval:g} s")
+
+    def open_fetcher(settings: TargetSettings) -> Fetcher:
+        return Scraper(settings)
+
+    found = look_twice(
+        targets,
+        interval=interval,
+        clock=clock,
+        open_fetcher=open_fetcher,
+        waiting=waiting,
+    )
+    if all(isinstance(answer, PageError) for answer in found):
+        raise PageError("\n".join(str(answer) for answer in found))
+    return [
+        answer if isinstance(answer, Assessment) else unusable(target, str(answer), clock.utc())
+        for target, answer in zip(targets, found, strict=True)
+    ]
+
+
+def _target(url: str, interval: float, common: Mapping[str, Any]) -> TargetSettings:
+    try:
+        checked = parse_target_url(url)
+    except ValueError as error:
+        raise ConfigError(f"the URL of a target {error}") from None
+    return TargetSettings(
+        name=default_target_name(checked),
+        service=_SERVICE,
+        url=checked,
+        interval=interval,
+        **common,
+    )
+
+
+def _show(answers: list[Assessment], *, as_json: bool, verbose: bool) -> int:
+    documents = [to_document(answer) for answer in answers]
+    if as_json:
+        print_json({"schema": SCHEMA, "targets": documents})
+    else:
+        from monitor.cli.render import print_assessments
+
+        print_assessments(documents, verbose=verbose)
+    return exits.worst(exits.exit_code(answer.verdict) for answer in answers)
+
+
+def _share(option: str, value: float) -> float:
+    if not 0 < value < 1:
+        raise ConfigError(f"{option} must lie between 0 and 1")
+    return value
+
+
+def _engine(name: str) -> Engine | None:
+    try:
+        return parse_engine(name)
+    except ValueError as error:
+        raise ConfigError(f"--engine {error}") from None
+
+
+def _speeds(tps: float | None, baseline_tps: float | None) -> QuickSpeeds | None:
+    if tps is None and baseline_tps is None:
+        return None
+    if tps is None or baseline_tps is None:
+        raise ConfigError("--tps and --baseline-tps go together: give both")
+    if not (0 < tps < math.inf and 0 < baseline_tps < math.inf):
+        raise ConfigError("--tps and --baseline-tps must be above 0")
+    return QuickSpeeds(tps, baseline_tps)
+
+
+def _credentials(
+    bearer_file: Path | None,
+    bearer_env: str | None,
+    ca_file: Path | None,
+    cert: Path | None,
+    key: Path | None,
+    *,
+    verify: bool,
+) -> Credentials:
+    if bearer_file is not None and bearer_env is not None:
+        raise ConfigError("give one of --bearer-file and --bearer-env")
+    if key is not None and cert is None:
+        raise ConfigError("--key needs --cert")
+    return Credentials(
+        bearer=_bearer(bearer_file, bearer_env),
+        ca_file=_pem("--ca-file", ca_file),
+        cert_file=_pem("--cert", cert),
+        key_file=_pem("--key", key),
+        verify=verify,
+    )
+
+
+def _bearer(file: Path | None, variable: str | None) -> SecretStr | None:
+    option = "--bearer-env" if file is None else "--bearer-file"
+    try:
+        if file is not None:
+            return files.read_secret(file)
+        if variable is not None:
+            return files.secret_from(os.environ, check_environment_name(variable))
+    except ValueError as error:
+        raise ConfigError(f"{option} {error}") from None
+    return None
+
+
+def _pem(option: str, path: Path | None) -> str | None:
+    if path is None:
+        return None
+    try:
+        files.check_readable(path)
+    except ValueError as error:
+        raise ConfigError(f"{option} {error}") from None
+    return str(path)

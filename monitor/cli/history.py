@@ -1,0 +1,97 @@
+"""``monitor history``: the past of one target in equal steps."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, fields
+from typing import Annotated, Any
+
+import typer
+
+from monitor.cli import exits
+from monitor.cli.locate import database_url
+from monitor.cli.options import ConfigOption, DatabaseOption, JsonOption
+from monitor.cli.output import print_json
+from monitor.cli.render_history import print_history
+from monitor.cli.times import parse_point
+from monitor.clock import SystemClock
+from monitor.config.values import parse_duration
+from monitor.model import ConfigError
+from monitor.report import iso
+from monitor.store.connect import open_store
+from monitor.store.repository import Repository
+from monitor.store.rows import HistoryRow
+
+SCHEMA = "monitor.history/1"
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def history(
+    *,
+    target: Annotated[str, typer.Option(metavar="NAME", help="Name of the target.")],
+    start: Annotated[
+        str, typer.Option(help="ISO time, epoch seconds or -2h: before now.")
+    ] = "-1h",
+    end: Annotated[str, typer.Option(help="The same, or now.")] = "now",
+    step: Annotated[str, typer.Option(help="Length of a row: 60s, 5m, 1h.")] = "60s",
+    config: ConfigOption = None,
+    database: DatabaseOption = None,
+    json: JsonOption = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV with a header.")] = False,
+) -> int:
+    """Show verdicts and figures of a target over time, from the database alone."""
+    if json and as_csv:
+        raise ConfigError("give one of --json and --csv")
+    now = SystemClock().utc()
+    span = _point("--start", start, now), _point("--end", end, now)
+    if span[0] >= span[1]:
+        raise ConfigError("--start must lie before --end")
+    rows = _load(database_url(database, config), target, span, _step(step))
+    if json:
+        documents = [_document(row) for row in rows]
+        print_json({"schema": SCHEMA, "target": target, "rows": documents})
+    elif as_csv:
+        _print_csv(rows)
+    else:
+        print_history([_document(row) for row in rows])
+    return exits.OK if rows else exits.NO_VERDICT
+
+
+def _load(url: str, target: str, span: tuple[float, float], step: float) -> Sequence[HistoryRow]:
+    engine = open_store(url, must_exist=True)
+    try:
+        return Repository(engine).history(target, *span, step)
+    finally:
+        engine.dispose()
+
+
+def _document(row: HistoryRow) -> dict[str, Any]:
+    return asdict(row) | {"at": iso(row.at)}
+
+
+def _print_csv(rows: Sequence[HistoryRow]) -> None:
+    names = [field.name for field in fields(HistoryRow)]
+    writer = csv.DictWriter(sys.stdout, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(_document(row) for row in rows)
+
+
+def _point(option: str, text: str, now: float) -> float:
+    try:
+        return parse_point(text, now)
+    except ValueError as error:
+        raise ConfigError(f"{option} {error}") from None
+
+
+def _step(text: str) -> float:
+    try:
+        step = parse_duration(text)
+    except ValueError as error:
+        raise ConfigError(f"--step {error}") from None
+    if step < 1:
+        raise ConfigError("--step must be at least 1s")
+    return step

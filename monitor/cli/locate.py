@@ -1,0 +1,40 @@
+"""Finds the configuration and the database that a command is to use."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from monitor.cli.options import CONFIG_FILE, CONFIG_VARIABLE
+from monitor.config.load import load
+from monitor.config.schema import DEFAULT_DATABASE
+from monitor.config.values import check_secret_database_url
+from monitor.model import ConfigError
+
+
+def named_config(given: Path | None) -> Path | None:
+    """The configuration file that was asked for by option or variable."""
+    variable = os.environ.get(CONFIG_VARIABLE)
+    return given or (Path(variable) if variable else None)
+
+
+def find_config(given: Path | None) -> Path | None:
+    """The same, or the one in the current folder, if there is one."""
+    local = Path(CONFIG_FILE)
+    return named_config(given) or (local if local.exists() else None)
+
+
+def checked_database(url: str) -> str:
+    """``--database``, or a ``ConfigError`` that does not repeat it."""
+    try:
+        return check_secret_database_url(url)
+    except ValueError as error:
+        raise ConfigError(f"--database {error}") from None
+
+
+def database_url(database: str | None, config: Path | None) -> str:
+    """The database that a reading command is to look into."""
+    if database is not None:
+        return checked_database(database)
+    path = find_config(config)
+    return DEFAULT_DATABASE if path is None else load(path).database()

@@ -1,0 +1,57 @@
+"""The table of ``monitor status``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Group
+from rich.padding import Padding
+from rich.text import Text
+
+from monitor.cli.render import print_rich, text, verdict_text
+from monitor.cli.times import parse_time
+from monitor.config.values import format_duration
+
+_NAME = 60
+_MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86400.0
+
+
+def print_services(services: Sequence[Mapping[str, Any]], now: float) -> None:
+    """One line for each service and, below it, two for each of its targets."""
+    if not services:
+        print_rich(text("nothing is watched yet: 'monitor run' fills the database"))
+        return
+    print_rich(*(_service(service, now) for service in services))
+
+
+def _service(service: Mapping[str, Any], now: float) -> Group:
+    line = verdict_text(service["verdict"])
+    line.append_text(text(f"  {service['service']}", "bold", _NAME))
+    if service["since"]:
+        line.append_text(text(f"  for {_age(service['since'], now)}", "dim"))
+    return Group(line, *(_target(target, now) for target in service["targets"]), Text())
+
+
+def _target(target: Mapping[str, Any], now: float) -> Padding:
+    line = text(target["target"], limit=_NAME)
+    line.append_text(text("  ")).append_text(verdict_text(target["verdict"]))
+    seen = f"looked at {_age(target['at'], now)} ago" if target["at"] else "never looked at"
+    line.append_text(text(f"  {seen}", "yellow" if target["stale"] else "dim"))
+    parts = [line, text(target["sentence"])]
+    if target["problem"]:
+        parts.append(text(target["problem"], "yellow"))
+    return Padding(Group(*parts), (0, 0, 0, 2))
+
+
+def _age(at: str, now: float) -> str:
+    """A duration in its largest unit, as people say it."""
+    seconds = max(0.0, now - parse_time(at))
+    for unit in (_HOUR, _MINUTE):
+        if seconds >= unit:
+            return format_duration(seconds // unit * unit) if seconds < _DAY else _days(seconds)
+    return f"{seconds:.0f}s"
+
+
+def _days(seconds: float) -> str:
+    return f"{seconds // _DAY:.0f}d"

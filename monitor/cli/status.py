@@ -1,0 +1,81 @@
+"""``monitor status``: what the database says about every service, with or without a daemon."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import typer
+
+from monitor.cli import exits
+from monitor.cli.locate import database_url
+from monitor.cli.options import ConfigOption, DatabaseOption, JsonOption
+from monitor.cli.output import print_error, print_json
+from monitor.cli.render_status import print_services
+from monitor.clock import SystemClock
+from monitor.config.values import format_duration
+from monitor.model import Verdict
+from monitor.store.connect import open_store
+from monitor.store.repository import Repository
+from monitor.store.rows import ServiceStatus, TargetStatus
+from monitor.web.status import STALE_SECONDS, status_document, target_document
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def status(
+    *,
+    config: ConfigOption = None,
+    database: DatabaseOption = None,
+    json: JsonOption = False,
+) -> int:
+    """Show the latest verdict on every service, from the database alone."""
+    now = SystemClock().utc()
+    stored = _load(database_url(database, config))
+    document = status_document(
+        {service.service: [_target(t, now) for t in service.targets] for service in stored}
+    )
+    services = document["services"]
+    if json:
+        print_json(document)
+    else:
+        print_services(services, now)
+    if stale := [name for service in services for name in _stale_targets(service)]:
+        print_error(
+            f"no look at {', '.join(stale)} for more than {format_duration(STALE_SECONDS)}; "
+            "is 'monitor run' running?"
+        )
+    return exits.worst(_code(service) for service in services) if services else exits.NO_VERDICT
+
+
+def _load(url: str) -> Sequence[ServiceStatus]:
+    engine = open_store(url, must_exist=True)
+    try:
+        return Repository(engine).statuses()
+    finally:
+        engine.dispose()
+
+
+def _target(status: TargetStatus, now: float) -> dict[str, Any]:
+    return target_document(
+        status.target,
+        status.role,
+        jsonlib.loads(status.assessment) if status.assessment else None,
+        since=status.since,
+        at=status.at,
+        problem=status.problem,
+        now=now,
+    )
+
+
+def _stale_targets(service: Mapping[str, Any]) -> list[str]:
+    return [target["target"] for target in service["targets"] if target["stale"]]
+
+
+def _code(service: Mapping[str, Any]) -> int:
+    verdict = service["verdict"]
+    code = exits.exit_code(None if verdict is None else Verdict(verdict))
+    # Good news that is old is no news.
+    return exits.NO_VERDICT if code == exits.OK and _stale_targets(service) else code

@@ -1,0 +1,195 @@
+"""A valid configuration into the settings of the daemon: secrets read, overrides applied."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import SecretStr
+
+from monitor.baseline_file import load_baseline
+from monitor.config import files, values
+from monitor.config.problems import KeyPath, Problem, Source
+from monitor.config.schema import DEFAULT_DATABASE, Auth, Config, Service, Target, Tls
+from monitor.config.validate import target_name, targets_of
+from monitor.health.baseline import Baseline
+from monitor.model import ConfigError
+from monitor.settings import Credentials, DaemonSettings, JudgeSettings, Role, TargetSettings
+
+_DEFAULT_TIMEOUT = 10.0
+
+
+def build(
+    config: Config, source: Source, environ: Mapping[str, str] = os.environ
+) -> DaemonSettings:
+    """Reads what ``config`` names and puts the settings together.
+
+    Raises:
+        ConfigError: with one line for each file or variable that does not serve.
+    """
+    return _Builder(config, source, environ).build()
+
+
+def database_of(config: Config, source: Source, environ: Mapping[str, str] = os.environ) -> str:
+    """The database URL alone, for commands that need nothing else."""
+    builder = _Builder(config, source, environ)
+    url = builder.database()
+    builder.check()
+    return url
+
+
+class _Builder:
+    def __init__(self, config: Config, source: Source, environ: Mapping[str, str]) -> None:
+        self._config = config
+        self._source = source
+        self._environ = environ
+        self._problems: list[Problem] = []
+
+    def build(self) -> DaemonSettings:
+        """Everything, or all mistakes at once."""
+        config = self._config
+        host, port = values.parse_listen(config.listen)
+        token = self._secret(("token",), config.token_file, config.token_env)
+        if token is None and not values.is_loopback(host) and not self._problems:
+            self._problem(
+                ("listen",),
+                "is reachable from other machines, which needs token_file or token_env; "
+                "or listen on 127.0.0.1",
+            )
+        database = self.database()
+        judges = {s.name: self._judge(i, s) for i, s in enumerate(config.services)}
+        logins = {s.name: self._credentials(i, s) for i, s in enumerate(config.services)}
+        self.check()
+        return DaemonSettings(
+            database=database,
+            targets=tuple(
+                self._target(path, service, target, logins[service.name], judges[service.name])
+                for path, service, target in targets_of(config)
+            ),
+            host=host,
+            port=port,
+            token=token,
+            shutdown_seconds=config.shutdown_timeout,
+            config_hash=_hash(config, judges),
+        )
+
+    def _problem(self, path: KeyPath, message: str) -> None:
+        self._problems.append(Problem(path, message))
+
+    def _path(self, name: str) -> Path:
+        return self._source.folder / name
+
+    def _secret(self, path: KeyPath, file: str | None, env: str | None) -> SecretStr | None:
+        """The secret under ``path`` + ``_file`` or ``_env``; a problem where it is not there."""
+        *section, stem = path
+        try:
+            if file is not None:
+                kind = "file"
+                return files.read_secret(self._path(file))
+            if env is not None:
+                kind = "env"
+                return files.secret_from(self._environ, env)
+        except ValueError as error:
+            self._problem((*section, f"{stem}_{kind}"), str(error))
+        return None
+
+    def check(self) -> None:
+        """Raises what was found to be wrong so far."""
+        if self._problems:
+            raise self._source.error(self._problems)
+
+    def database(self) -> str:
+        """The database URL, password included."""
+        config = self._config
+        secret = self._secret(("database",), config.database_file, config.database_env)
+        if secret is None:
+            return config.database or DEFAULT_DATABASE
+        url = secret.get_secret_value().strip()
+        try:
+            return values.check_secret_database_url(url)
+        except ValueError as error:
+            key = "database_file" if config.database_file is not None else "database_env"
+            self._problem((key,), f"leads to a URL that {error}")
+            return DEFAULT_DATABASE
+
+    def _judge(self, index: int, service: Service) -> JudgeSettings:
+        config = self._config
+        return JudgeSettings(
+            threshold=config.threshold if service.threshold is None else service.threshold,
+            dead_band=config.dead_band if service.dead_band is None else service.dead_band,
+            windows=config.windows,
+            judged=config.judged(),
+            baseline=self._curve(("services", index, "baseline", "curve"), service),
+        )
+
+    def _curve(self, path: KeyPath, service: Service) -> Baseline | None:
+        curve = service.baseline.curve if service.baseline else None
+        if curve is None:
+            return None
+        try:
+            return load_baseline(self._path(curve))
+        except ConfigError as error:
+            for line in str(error).splitlines():
+                self._problem(path, line)
+            return None
+
+    def _credentials(self, index: int, service: Service) -> Credentials:
+        auth, tls = service.auth or Auth(), service.tls or Tls()
+        at = ("services", index)
+        return Credentials(
+            bearer=self._secret((*at, "auth", "bearer"), auth.bearer_file, auth.bearer_env),
+            username=auth.username,
+            password=self._secret(
+                (*at, "auth", "password"), auth.password_file, auth.password_env
+            ),
+            ca_file=self._pem((*at, "tls", "ca_file"), tls.ca_file),
+            cert_file=self._pem((*at, "tls", "cert_file"), tls.cert_file),
+            key_file=self._pem((*at, "tls", "key_file"), tls.key_file),
+            verify=tls.verify,
+        )
+
+    def _pem(self, path: KeyPath, name: str | None) -> str | None:
+        if name is None:
+            return None
+        try:
+            files.check_readable(self._path(name))
+        except ValueError as error:
+            self._problem(path, str(error))
+        return str(self._path(name))
+
+    def _target(
+        self,
+        path: KeyPath,
+        service: Service,
+        target: Target,
+        credentials: Credentials,
+        judge: JudgeSettings,
+    ) -> TargetSettings:
+        scrape = self._config.scrape
+        interval = target.interval or scrape.interval
+        # A general timeout bends to a target that is looked at more often than the others.
+        timeout = min(scrape.timeout or _DEFAULT_TIMEOUT, interval * 2 / 3)
+        return TargetSettings(
+            name=target_name(target),
+            service=service.name,
+            url=target.url,
+            role=Role.BASELINE if "baseline" in path else Role.SPECULATIVE,
+            labels=dict(target.labels),
+            engine=values.parse_engine(target.engine),
+            draft_size=target.num_speculative_tokens,
+            interval=interval,
+            timeout=target.timeout or timeout,
+            max_bytes=scrape.max_page_size,
+            credentials=credentials,
+            judge=judge,
+        )
+
+
+def _hash(config: Config, judges: Mapping[str, JudgeSettings]) -> str:
+    """Equal for equal behaviour: the values and the curves, but neither comments nor secrets."""
+    curves = {name: repr(judge.baseline) for name, judge in judges.items()}
+    text = json.dumps([config.model_dump(mode="json"), curves], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,237 @@
+"""Plain values into a ``Config``, with every mistake found in one pass."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from monitor.config.problems import KeyPath, Problem, did_you_mean
+from monitor.config.schema import Config, Service, Target
+from monitor.config.values import default_target_name
+
+_ROUNDS = 10
+# Keys under which people put a secret itself, and the keys that name where it is.
+_PLAIN_SECRETS = {
+    "bearer": "bearer",
+    "bearer_token": "bearer",
+    "token": "bearer",
+    "api_key": "bearer",
+    "authorization": "bearer",
+    "password": "password",
+}
+_TYPES = {
+    "missing": "is missing",
+    "string_type": "must be text; put it in quotes",
+    "model_type": "must be a mapping: lines of the form 'key: value'",
+    "model_attributes_type": "must be a mapping: lines of the form 'key: value'",
+    "dict_type": "must be a mapping: lines of the form 'key: value'",
+    "tuple_type": "must be a list: [a, b] or lines that begin with '- '",
+    "too_short": "must have at least one entry",
+}
+
+
+def validate(data: dict[str, Any]) -> tuple[Config | None, list[Problem]]:
+    """The configuration, or None, and what is wrong with it."""
+    problems: list[Problem] = []
+    wrong: list[KeyPath] = []
+    rest = _Rest(deepcopy(data))
+    # What is wrong in itself is cut out, so that the rest can be checked for what does not fit
+    # together: a user should not have to mend one mistake to be told of the next.
+    for _ in range(_ROUNDS):
+        try:
+            config = Config.model_validate(rest.data)
+        except ValidationError as error:
+            details = _own_mistakes(error)
+            found = [_problem(detail, rest.original(_path(detail))) for detail in details]
+            problems += [problem for problem in found if not _follows_from(problem, wrong)]
+            wrong += [problem.path for problem in found]
+            rest.cut([_path(detail) for detail in details])
+        else:
+            misfits = [replace(p, path=rest.original(p.path)) for p in _misfits(config)]
+            problems += [problem for problem in misfits if not _follows_from(problem, wrong)]
+            return (None if problems else config), problems
+    return None, problems
+
+
+class _Rest:
+    """Values of which the wrong ones are cut out, that remembers the places they had."""
+
+    def __init__(self, data: dict[str, Any]) -> None:
+        self.data = data
+        self._numbers: dict[int, list[int]] = {}
+
+    def cut(self, paths: list[KeyPath]) -> None:
+        """Removes the values at ``paths``, or the section around where a key is missing."""
+        places = dict.fromkeys(self._existing(path) for path in paths)
+        outermost = [p for p in places if not any(p[:n] in places for n in range(len(p)))]
+        # From the end, so that the numbers of list entries stay true meanwhile.
+        for place in reversed(outermost):
+            if place:
+                self._remove(place)
+
+    def _existing(self, path: KeyPath) -> KeyPath:
+        value: Any = self.data
+        for depth, part in enumerate(path):
+            if not _has(value, part):
+                return path[:depth]
+            value = value[part]
+        return path
+
+    def _remove(self, place: KeyPath) -> None:
+        container: Any = self.data
+        for part in place[:-1]:
+            container = container[part]
+        if isinstance(container, list):
+            del self._numbers_of(container)[int(place[-1])]
+        del container[place[-1]]
+
+    def original(self, path: KeyPath) -> KeyPath:
+        """The place in the file of what is now at ``path``."""
+        value: Any = self.data
+        place: list[str | int] = []
+        for part in path:
+            numbered = isinstance(value, list) and isinstance(part, int) and _has(value, part)
+            place.append(self._numbers_of(value)[int(part)] if numbered else part)
+            value = value[part] if _has(value, part) else None
+        return tuple(place)
+
+    def _numbers_of(self, entries: list[Any]) -> list[int]:
+        return self._numbers.setdefault(id(entries), list(range(len(entries))))
+
+
+def _has(value: Any, part: str | int) -> bool:
+    if isinstance(value, dict):
+        return part in value
+    return isinstance(value, list) and isinstance(part, int) and part < len(value)
+
+
+def _own_mistakes(error: ValidationError) -> list[ErrorDetails]:
+    """What is wrong, less the lists that are only too short without their wrong entries."""
+    details = error.errors(include_url=False, include_context=False)
+    places = {detail["loc"][:length] for detail in details for length in range(len(detail["loc"]))}
+    return [d for d in details if d["type"] != "too_short" or d["loc"] not in places]
+
+
+def _path(detail: ErrorDetails) -> KeyPath:
+    # Keys of a mapping are reported with a marker behind them.
+    return tuple(part for part in detail["loc"] if part != "[key]")
+
+
+def _problem(detail: ErrorDetails, path: KeyPath) -> Problem:
+    if detail["type"] == "extra_forbidden":
+        return Problem(path, _unknown_key(path))
+    if detail["loc"][-1:] == ("[key]",):
+        return Problem(path, "is not a label name: letters, digits and _, not a digit first")
+    message = _TYPES.get(detail["type"])
+    if message is None:
+        message = detail["msg"].removeprefix("Value error, ")
+        message = re.sub(r"^Input should ", "must ", message)
+    return Problem(path, message[:1].lower() + message[1:])
+
+
+def _unknown_key(path: KeyPath) -> str:
+    model = _model_at(path[:-1])
+    key = str(path[-1])
+    known = set(model.model_fields)
+    stem = _PLAIN_SECRETS.get(key.lower())
+    if stem is not None:
+        stem = stem if f"{stem}_file" in known else "token" if "token_file" in known else stem
+        where = "" if f"{stem}_file" in known else " in the service's auth"
+        return (
+            f"no secrets in this file: write it to a file and name that with {stem}_file, or "
+            f"name an environment variable with {stem}_env{where}"
+        )
+    return f"is not a known key; {did_you_mean(key, known)}"
+
+
+def _model_at(path: KeyPath) -> type[BaseModel]:
+    model: type[BaseModel] = Config
+    for part in path:
+        if isinstance(part, str) and part in model.model_fields:
+            model = _model_in(model.model_fields[part].annotation) or model
+    return model
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((m for arg in get_args(annotation) if (m := _model_in(arg))), None)
+
+
+def _follows_from(problem: Problem, wrong: list[KeyPath]) -> bool:
+    depends = (problem.path, *problem.depends)
+    return any(a[: len(b)] == b or b[: len(a)] == a for a in depends for b in wrong)
+
+
+def _misfits(config: Config) -> Iterator[Problem]:
+    for names in (("database", "database_env", "database_file"), ("token_file", "token_env")):
+        given = [name for name in names if getattr(config, name) is not None]
+        if len(given) > 1:
+            yield Problem((given[-1],), f"stands beside {given[0]}: keep one of them")
+    judged = config.judged_windows or ()
+    if not set(judged) <= set(config.windows):
+        yield Problem(("judged_windows",), "must be among the windows", depends=(("windows",),))
+    yield from _timeouts(config)
+    yield from _repeated_services(config)
+    yield from _repeated_targets(config)
+    for index, service in enumerate(config.services):
+        baseline = service.baseline
+        if baseline is not None and baseline.curve is None and not baseline.targets:
+            yield Problem(("services", index, "baseline"), "must have curve, targets or both")
+
+
+def _timeouts(config: Config) -> Iterator[Problem]:
+    scrape = config.scrape
+    if scrape.timeout is not None and scrape.timeout >= scrape.interval:
+        yield Problem(
+            ("scrape", "timeout"),
+            "must be shorter than the interval",
+            depends=(("scrape", "interval"),),
+        )
+    for path, _service, target in targets_of(config):
+        interval = target.interval or scrape.interval
+        if target.timeout is not None and target.timeout >= interval:
+            depends = (("scrape", "interval"), (*path, "interval"))
+            yield Problem((*path, "timeout"), "must be shorter than the interval", depends=depends)
+
+
+def _repeated_services(config: Config) -> Iterator[Problem]:
+    seen: dict[str, int] = {}
+    for index, service in enumerate(config.services):
+        first = seen.setdefault(service.name, index)
+        if first != index:
+            message = f"is the name of services[{first}] already: names must be unique"
+            yield Problem(("services", index, "name"), message)
+
+
+def _repeated_targets(config: Config) -> Iterator[Problem]:
+    seen: dict[str, str] = {}
+    for path, service, target in targets_of(config):
+        name = target_name(target)
+        if name in seen:
+            yield Problem(
+                path if target.name is None else (*path, "name"),
+                f"has the name of another target, of the service '{seen[name]}': "
+                "give it a 'name' of its own",
+            )
+        seen.setdefault(name, service.name)
+
+
+def targets_of(config: Config) -> Iterator[tuple[KeyPath, Service, Target]]:
+    """Every target with its key path and its service."""
+    for index, service in enumerate(config.services):
+        sides = (("speculative", service.speculative), ("baseline", service.baseline))
+        for side, section in sides:
+            for number, target in enumerate(section.targets if section else ()):
+                yield ("services", index, side, "targets", number), service, target
+
+
+def target_name(target: Target) -> str:
+    """The name of a target, given or made from its URL."""
+    return target.name or default_target_name(target.url)
