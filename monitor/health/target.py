@@ -179,9 +179,10 @@ class TargetState:
         early = self._without_figures(now)
         if early is not None or sample is None:
             return early or self.down("no page yet", now)
+        previous = self.memory.verdict[0] if self.memory.verdict is not None else None
         tried = []
         for seconds in self._settings.judged:
-            facts = self._facts(seconds, sample)
+            facts = self._facts(seconds, sample, previous)
             finding = decide(facts)
             tried.append((finding, facts, seconds))
             if not inconclusive(finding, facts):
@@ -252,7 +253,7 @@ class TargetState:
             self.name, now, verdict, None, action, sentence, sample.identity, notes=sample.notes
         )
 
-    def _facts(self, seconds: float, sample: Sample) -> Facts:
+    def _facts(self, seconds: float, sample: Sample, previous: Verdict | None = None) -> Facts:
         # The interval of the speedup needs the spread between parts of the window.
         needs_blocks = self._compares and seconds <= _LONGEST_JUDGED
         return gather(
@@ -261,6 +262,7 @@ class TargetState:
             _speculation(sample.readings),
             self._settings,
             baseline_matches=self._baseline_matches,
+            previous=previous,
         )
 
     @property

@@ -69,6 +69,8 @@ class Facts:
     speedup: Estimate | None
     break_even: BreakEven | None
     baseline_matches: bool
+    previous: Verdict | None = None
+    """The verdict before, which stands while the figures still point its way."""
 
     @property
     def counts(self) -> Counts:
@@ -107,6 +109,7 @@ def gather(
     settings: JudgeSettings,
     *,
     baseline_matches: bool = True,
+    previous: Verdict | None = None,
 ) -> Facts:
     """Computes all figures of a window once."""
     accepted = acceptance(window)
@@ -125,6 +128,7 @@ def gather(
         speedup=gain,
         break_even=pays_from,
         baseline_matches=baseline_matches,
+        previous=previous,
     )
 
 
@@ -314,9 +318,9 @@ def _by_speedup(facts: Facts) -> Finding | None:
     if gain is None or gain.low is None or gain.high is None:
         return None
     figures = words.gain(gain, facts.load, facts.accepted, facts.break_even)
-    if gain.low > 1.0 + band:
+    if gain.low > 1.0 + band or _still(facts, Verdict.HEALTHY, gain.value - 1.0, gain.low - 1.0):
         return Finding(Verdict.HEALTHY, None, _watch(facts), f"speculation pays: {figures}")
-    if gain.high < 1.0 - band:
+    if gain.high < 1.0 - band or _still(facts, Verdict.HARMFUL, 1.0 - gain.value, 1.0 - gain.high):
         cost = words.percent(1.0 - gain.value)
         return Finding(
             Verdict.HARMFUL,
@@ -329,6 +333,16 @@ def _by_speedup(facts: Facts) -> Finding | None:
             Verdict.NEUTRAL, None, Action.NONE, f"speculation neither pays nor costs: {figures}"
         )
     return None
+
+
+def _still(facts: Facts, verdict: Verdict, value: float, limit: float) -> bool:
+    """Whether the verdict before stands: its value is clear, its limit not beyond the band.
+
+    Without this a target whose interval touches the edge of the dead-band would change its
+    verdict with every other page.
+    """
+    band = facts.settings.dead_band
+    return facts.previous is verdict and value > band and limit > -band
 
 
 def _cause_of_loss(facts: Facts) -> Cause:

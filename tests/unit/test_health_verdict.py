@@ -266,6 +266,28 @@ def test_speedup_decides_only_when_its_whole_interval_does(
     assert judged(ratio, wobble).verdict is verdict
 
 
+@pytest.mark.parametrize(
+    ("ratio", "previous", "verdict"),
+    [
+        (1.08, Verdict.HEALTHY, Verdict.HEALTHY),
+        (1.08, Verdict.UNPROVEN, Verdict.UNPROVEN),
+        (1.02, Verdict.HEALTHY, Verdict.UNPROVEN),
+        (0.92, Verdict.HARMFUL, Verdict.HARMFUL),
+        (0.92, Verdict.HEALTHY, Verdict.UNPROVEN),
+        (0.60, Verdict.HEALTHY, Verdict.HARMFUL),
+    ],
+)
+def test_a_proven_verdict_stands_while_the_figures_point_its_way(
+    ratio: float, previous: Verdict, verdict: Verdict
+) -> None:
+    counts, blocks = gained(ratio)
+    settings = JudgeSettings(baseline=PLAIN)
+    given = gather(
+        Window(0.0, 600.0, counts), blocks, Speculation.CONFIGURED, settings, previous=previous
+    )
+    assert decide(given).verdict is verdict
+
+
 def test_neutral_needs_an_interval_inside_the_dead_band() -> None:
     total, blocks = gained(1.0)
     wide = JudgeSettings(baseline=PLAIN, dead_band=0.10)

@@ -1,0 +1,34 @@
+# Everything runs in .venv, which each target makes and fills by itself.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo run test lint bench clean
+
+demo: $(READY)  ## A recorded incident, played to the real daemon
+	$(BIN)/monitor demo
+
+run: $(READY)  ## The daemon with monitor.yaml of this folder
+	$(BIN)/monitor run
+
+test: $(READY)  ## All tests
+	$(BIN)/python -m pytest -q -n auto --dist loadgroup
+
+lint: $(READY)  ## Style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(READY)  ## The measured claims of the README
+	$(BIN)/python -m benchmarks.scrape
+	$(BIN)/python -m benchmarks.parse
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache
+
+$(READY): pyproject.toml requirements.lock
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $@
