@@ -1,0 +1,86 @@
+"""Keeps the stored targets in step with the configured ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, select, update
+
+from monitor.settings import TargetSettings
+from monitor.store.connect import insert_into
+from monitor.store.tables import services, targets
+from monitor.store.text import clean_text, public_url, to_json
+
+
+def register(
+    connection: Connection, configured: Sequence[TargetSettings], now: float
+) -> dict[str, int]:
+    """Writes the configured targets and retires the others; ids by name."""
+    names = {item.name for item in configured}
+    _retire_others(connection, names, now)
+    if configured:
+        service_ids = _add_services(connection, configured)
+        _put_targets(connection, configured, service_ids, now)
+    rows = connection.execute(select(targets.c.name, targets.c.id))
+    return {name: key for name, key in rows if name in names}
+
+
+def _add_services(connection: Connection, configured: Sequence[TargetSettings]) -> dict[str, int]:
+    names = sorted({item.service for item in configured})
+    statement = insert_into(connection.engine, services).on_conflict_do_nothing()
+    connection.execute(statement, [{"name": name} for name in names])
+    query = select(services.c.name, services.c.id)
+    return {row.name: row.id for row in connection.execute(query)}
+
+
+def _put_targets(
+    connection: Connection,
+    configured: Sequence[TargetSettings],
+    service_ids: dict[str, int],
+    now: float,
+) -> None:
+    statement = insert_into(connection.engine, targets)
+    mutable = ("service_id", "url", "role", "settings", "retired_at")
+    statement = statement.on_conflict_do_update(
+        index_elements=["name"], set_={name: statement.excluded[name] for name in mutable}
+    )
+    rows = [
+        {
+            "name": item.name,
+            "service_id": service_ids[item.service],
+            "url": clean_text(public_url(item.url)),
+            "role": item.role.value,
+            "settings": _settings_document(item),
+            "created_at": now,
+            "retired_at": None,
+        }
+        for item in configured
+    ]
+    connection.execute(statement, rows)
+
+
+def _retire_others(connection: Connection, names: set[str], now: float) -> None:
+    live = connection.execute(
+        select(targets.c.id, targets.c.name).where(targets.c.retired_at.is_(None))
+    )
+    for key, name in live:
+        if name not in names:
+            connection.execute(update(targets).where(targets.c.id == key).values(retired_at=now))
+
+
+def _settings_document(item: TargetSettings) -> str:
+    """What a reader of the figures may want to know; nothing that could be a credential."""
+    judge = item.judge
+    return to_json(
+        {
+            "labels": item.labels,
+            "engine": item.engine,
+            "draft_size": item.draft_size,
+            "interval": item.interval,
+            "threshold": judge.threshold,
+            "dead_band": judge.dead_band,
+            "windows": judge.windows,
+            "judged": judge.judged,
+            "baseline": judge.baseline.name if judge.baseline else None,
+        }
+    )

@@ -1,0 +1,131 @@
+"""The one door to the database for the rest of the program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+
+from sqlalchemy import Connection, Engine, select
+
+from monitor.model import Increment, StoreError, Verdict
+from monitor.settings import TargetSettings
+from monitor.store.connect import reading, writing
+from monitor.store.history import load_history, load_increments
+from monitor.store.registry import register
+from monitor.store.rounds import RoundWriter, add_event, read_memory
+from monitor.store.rows import (
+    HistoryRow,
+    RoundRow,
+    ServiceStatus,
+    StoredState,
+    VerdictChange,
+)
+from monitor.store.status import load_statuses
+from monitor.store.tables import target_states, targets, verdicts
+
+
+class Repository:
+    """Reads and writes what the monitor knows, each call in a transaction of its own.
+
+    Reading is safe from any thread; ``register`` and ``write_round`` belong to one thread.
+    All methods raise ``StoreError`` when the database does not take part.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._rounds = RoundWriter(engine)
+
+    def register(self, configured: Sequence[TargetSettings], now: float) -> dict[str, int]:
+        """Makes ``configured`` the live targets: adds, revives, retires; ids by name."""
+        with writing(self._engine) as connection:
+            target_ids = register(connection, configured, now)
+            memory = read_memory(connection, target_ids)
+        self._rounds.remember(memory)
+        return target_ids
+
+    def write_round(self, batch: Sequence[RoundRow]) -> int:
+        """Writes the outcome of a round for many targets, as a whole or not at all.
+
+        Written again, the same rows change nothing.
+
+        Returns:
+            How many increments were left out because a figure was not finite.
+        """
+        return self._rounds.write(batch)
+
+    def event(
+        self,
+        at: float,
+        kind: str,
+        text: str,
+        *,
+        target: str | None = None,
+        detail: Mapping[str, object] | None = None,
+    ) -> None:
+        """Writes down that something happened, to one target or to the monitor itself."""
+        with writing(self._engine) as connection:
+            target_id = None if target is None else _target_id(connection, target)
+            add_event(connection, at, kind, text, target_id=target_id, detail=detail or {})
+
+    def load_states(self) -> dict[str, StoredState]:
+        """What the last process knew about the live targets, by name."""
+        state = target_states.c
+        query = (
+            select(targets.c.name, state.at, state.state, state.assessment)
+            .join_from(targets, target_states)
+            .where(targets.c.retired_at.is_(None))
+        )
+        with reading(self._engine) as connection:
+            return {name: StoredState(*parts) for name, *parts in connection.execute(query)}
+
+    def load_history(self, target: str, since_fine: float, now: float) -> list[Increment]:
+        """The last day of a target for rebuilding its windows, ascending in time.
+
+        Samples that end after ``since_fine`` come one by one; older ones come summed to ten
+        minutes, without warm-up and without positions.
+        """
+        with reading(self._engine) as connection:
+            return load_increments(connection, _target_id(connection, target), since_fine, now)
+
+    def statuses(self) -> list[ServiceStatus]:
+        """The latest assessment of every live target, by service."""
+        with reading(self._engine) as connection:
+            return load_statuses(connection)
+
+    def verdict_changes(self, target: str, start: float, end: float) -> list[VerdictChange]:
+        """The changes from ``start`` to ``end``, ascending in time."""
+        names = ("at", "verdict", "cause", "action", "sentence", "document")
+        with reading(self._engine) as connection:
+            query = (
+                select(*(verdicts.c[name] for name in names))
+                .where(verdicts.c.target_id == _target_id(connection, target))
+                .where(verdicts.c.at.between(start, end))
+                .order_by(verdicts.c.at)
+            )
+            return [
+                VerdictChange(at, Verdict(verdict), *parts)
+                for at, verdict, *parts in connection.execute(query)
+            ]
+
+    def history(self, target: str, start: float, end: float, step: float) -> list[HistoryRow]:
+        """The past of a target in steps, ascending in time.
+
+        A step takes in the samples that end in it, its own end included; ``at`` is that end.
+        Steps of which nothing is known are left out.
+        """
+        with reading(self._engine) as connection:
+            return load_history(connection, _target_id(connection, target), start, end, step)
+
+
+def _target_id(connection: Connection, name: str) -> int:
+    query = select(targets.c.id).where(targets.c.name == name)
+    key: int | None = connection.execute(query).scalar()
+    if key is None:
+        raise StoreError(_unknown(name, list(connection.scalars(select(targets.c.name)))))
+    return key
+
+
+def _unknown(name: str, known: list[str]) -> str:
+    near = get_close_matches(name, known) or sorted(known)[:3]
+    hint = f"; near are {', '.join(near)}" if near else "; none is stored yet"
+    return f"there is no target {name!r} in the database{hint}"

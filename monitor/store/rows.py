@@ -1,0 +1,101 @@
+"""What goes into the store and what comes out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from monitor.model import Identity, Increment, Verdict
+
+NOTHING_KNOWN = Identity()
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A verdict that differs from the one before it in verdict, cause or action."""
+
+    verdict: str
+    cause: str | None
+    action: str
+    sentence: str
+    document: str
+    """The whole assessment as JSON text."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoundRow:
+    """What one tick of one target leaves behind."""
+
+    target: str
+    now: float
+    increments: Sequence[Increment]
+    state: str
+    """``TargetPipeline.state()``."""
+    document: str | None = None
+    """The assessment as JSON text; None keeps the stored one."""
+    change: Change | None = None
+    identity: Identity = NOTHING_KNOWN
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredState:
+    """What the last process knew about a target."""
+
+    at: float
+    state: str
+    assessment: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class TargetStatus:
+    """The latest that is known about one target; None before its first tick."""
+
+    target: str
+    role: str
+    verdict: Verdict | None
+    since: float | None
+    """Since when this verdict holds, whatever its cause and action were."""
+    at: float | None
+    assessed_at: float | None
+    assessment: str | None
+    """JSON text of the latest assessment."""
+    problem: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceStatus:
+    """The targets of one service, by name."""
+
+    service: str
+    targets: tuple[TargetStatus, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictChange:
+    """One stored change of a verdict."""
+
+    at: float
+    verdict: Verdict
+    cause: str | None
+    action: str
+    sentence: str
+    document: str
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryRow:
+    """One step of the past; what cannot be known is None."""
+
+    at: float
+    """End of the step."""
+    verdict: Verdict | None
+    """The verdict in force at the end of the step."""
+    drafts: float | None = None
+    draft_tokens: float | None = None
+    accepted_tokens: float | None = None
+    acceptance_rate: float | None = None
+    acceptance_length: float | None = None
+    speedup: float | None = None
+    running: float | None = None
+    tpot: float | None = None

@@ -1,0 +1,144 @@
+"""The tables, the same for SQLite and PostgreSQL.
+
+Times are seconds since the Unix epoch (UTC). Documents are JSON kept as text: they are
+written and read as a whole, and text behaves alike in both databases.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    Boolean,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+from monitor.model import Counts
+
+SCALARS = tuple(name for name in Counts._fields if name != "positions")
+"""The additive figures that have a column of their own, in the order of ``Counts``."""
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+
+def _time(name: str, *, nullable: bool = False) -> Column[float]:
+    return Column(name, Double, nullable=nullable)
+
+
+def _text(name: str, *, nullable: bool = False) -> Column[str]:
+    return Column(name, Text, nullable=nullable)
+
+
+def _target(*, nullable: bool = False) -> Column[int]:
+    return Column("target_id", Integer, ForeignKey("targets.id"), nullable=nullable)
+
+
+services = Table(
+    "services",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    _text("name"),
+    UniqueConstraint("name"),
+)
+
+targets = Table(
+    "targets",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    _text("name"),
+    Column("service_id", Integer, ForeignKey("services.id"), nullable=False),
+    _text("url"),
+    _text("role"),
+    _text("settings"),
+    _time("created_at"),
+    _time("retired_at", nullable=True),
+    UniqueConstraint("name"),
+)
+
+series = Table(
+    "series",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    _target(),
+    _text("label"),
+    UniqueConstraint("target_id", "label"),
+)
+
+fingerprints = Table(
+    "fingerprints",
+    metadata,
+    _target(),
+    _time("since"),
+    _text("engine", nullable=True),
+    _text("engine_version", nullable=True),
+    _text("model", nullable=True),
+    _text("method", nullable=True),
+    Column("draft_size", Integer, nullable=True),
+    Column("tensor_parallel", Integer, nullable=True),
+    PrimaryKeyConstraint("target_id", "since"),
+)
+
+# Without a rowid SQLite keeps the rows themselves in the order of the key, so that a span of
+# one series is one run of pages and a write touches no second tree.
+samples = Table(
+    "samples",
+    metadata,
+    Column("series_id", Integer, ForeignKey("series.id"), nullable=False),
+    _time("start"),
+    _time("end"),
+    Column("warmup", Boolean, nullable=False),
+    *(Column(name, Double, nullable=False) for name in SCALARS),
+    _text("positions"),
+    PrimaryKeyConstraint("series_id", "end"),
+    sqlite_with_rowid=False,
+)
+
+target_states = Table(
+    "target_states",
+    metadata,
+    Column("target_id", Integer, ForeignKey("targets.id"), primary_key=True, autoincrement=False),
+    _time("at"),
+    _text("problem", nullable=True),
+    _text("state"),
+    _time("assessed_at", nullable=True),
+    _text("assessment", nullable=True),
+)
+
+verdicts = Table(
+    "verdicts",
+    metadata,
+    _target(),
+    _time("at"),
+    _text("verdict"),
+    _text("cause", nullable=True),
+    _text("action"),
+    _text("sentence"),
+    _text("document"),
+    PrimaryKeyConstraint("target_id", "at"),
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    _time("at"),
+    _text("kind"),
+    _target(nullable=True),
+    _text("text"),
+    _text("detail"),
+    Index(None, "at"),
+)
