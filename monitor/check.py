@@ -69,12 +69,12 @@ def judge_series(looks: Iterable[Look], settings: TargetSettings) -> Assessment:
     pipeline = TargetPipeline(settings)
     answer: Assessment | None = None
     notes: list[str] = []
+    failed: list[str] = []
     usable: list[float] = []
     for look in looks:
         if look.page is None:
-            tick = pipeline.tick_failed(look.error, look.at)
-            notes.append(f"a look failed: {look.error}")
-            answer = answer or tick.assessment
+            answer = answer or pipeline.tick_failed(look.error, look.at).assessment
+            failed.append(f"a look failed: {look.error}")
             continue
         tick = pipeline.tick(look.page, look.at)
         if tick.problem is not None:
@@ -83,11 +83,14 @@ def judge_series(looks: Iterable[Look], settings: TargetSettings) -> Assessment:
         answer = tick.assessment
         usable.append(look.at)
     if answer is None:
-        raise PageError(f"{settings.name}: {notes[0].partition(': ')[2]}")
+        reason = notes[0].partition(": ")[2] if notes else "there is no page"
+        raise PageError(f"{settings.name}: {reason}")
     # Two looks are needed for what happened between them; one tells of the time before it.
     if usable == [answer.at]:
         answer = pipeline.lifetime(answer.at)
-    return replace(answer, notes=(*answer.notes, *notes))
+    # A target that is down says so itself.
+    more = notes + failed if usable else notes
+    return replace(answer, notes=(*answer.notes, *more))
 
 
 def look_twice(

@@ -15,13 +15,12 @@ from monitor.cli.locate import database_url
 from monitor.cli.options import ConfigOption, DatabaseOption, JsonOption
 from monitor.cli.output import print_json
 from monitor.cli.render_history import print_history
+from monitor.cli.stored import stored
 from monitor.cli.times import parse_point
 from monitor.clock import SystemClock
 from monitor.config.values import parse_duration
 from monitor.model import ConfigError
 from monitor.report import iso
-from monitor.store.connect import open_store
-from monitor.store.repository import Repository
 from monitor.store.rows import HistoryRow
 
 SCHEMA = "monitor.history/1"
@@ -50,7 +49,9 @@ def history(
     span = _point("--start", start, now), _point("--end", end, now)
     if span[0] >= span[1]:
         raise ConfigError("--start must lie before --end")
-    rows = _load(database_url(database, config), target, span, _step(step))
+    seconds = _step(step)
+    with stored(database_url(database, config)) as repository:
+        rows = repository.history(target, *span, seconds)
     if json:
         documents = [_document(row) for row in rows]
         print_json({"schema": SCHEMA, "target": target, "rows": documents})
@@ -59,14 +60,6 @@ def history(
     else:
         print_history([_document(row) for row in rows])
     return exits.OK if rows else exits.NO_VERDICT
-
-
-def _load(url: str, target: str, span: tuple[float, float], step: float) -> Sequence[HistoryRow]:
-    engine = open_store(url, must_exist=True)
-    try:
-        return Repository(engine).history(target, *span, step)
-    finally:
-        engine.dispose()
 
 
 def _document(row: HistoryRow) -> dict[str, Any]:

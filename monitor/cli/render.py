@@ -29,6 +29,7 @@ _STYLES = {
     "misreported": "bold magenta",
     "down": "bold red",
 }
+_PER_DRAFT = "tokens per draft"
 _BAR = 30
 _NAME = 60
 _WIDTH = 100
@@ -101,17 +102,20 @@ def _grid(rows: Iterable[tuple[str, str]]) -> Table:
 
 def _figures(document: Document) -> list[tuple[str, str]]:
     rate, length = document.get("acceptance_rate"), document.get("acceptance_length")
-    rows = [
-        ("acceptance rate", _estimate(rate, "{:.1f}", " %", scale=100)),
-        (
-            "acceptance length",
-            _estimate(length, "{:.2f}", " tokens per step, bonus token included"),
-        ),
-        ("speedup", _estimate(document.get("speedup"), "{:.2f}", " times")),
-    ]
+    rows = []
+    # Without a window nothing was measured, which the sentence says already.
+    if document.get("window"):
+        rows = [
+            ("acceptance rate", _estimate(rate, "{:.1f}", " %", scale=100)),
+            (
+                "acceptance length",
+                _estimate(length, "{:.2f}", f" {_PER_DRAFT}, bonus token included"),
+            ),
+            ("speedup", _estimate(document.get("speedup"), "{:.2f}", " times")),
+        ]
     even = document.get("break_even")
     if even:
-        needed = f"pays from {even['acceptance_length']:.2f} tokens per step"
+        needed = f"pays from {even['acceptance_length']:.2f} {_PER_DRAFT}"
         share = even.get("acceptance_rate")
         rows.append(("break-even", f"{needed}, {_percent(share)} accepted" if share else needed))
     what_if = document.get("what_if")
@@ -208,7 +212,7 @@ def _engines(document: Document) -> Table | None:
         return None
     table = Table.grid(padding=(0, 2))
     for engine in engines:
-        length = _estimate(engine.get("acceptance_length"), "{:.2f}", " tokens per step")
+        length = _estimate(engine.get("acceptance_length"), "{:.2f}", f" {_PER_DRAFT}")
         name = text(engine.get("label") or "-", limit=_NAME)
         table.add_row(name, verdict_text(engine.get("verdict")), text(length))
     return table

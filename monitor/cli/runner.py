@@ -51,6 +51,9 @@ def _guarded(arguments: Sequence[str]) -> int:
         return exits.INTERRUPTED
     except BrokenPipeError:
         raise
+    except SystemExit as error:
+        # The one thing for which typer ends the program by itself here.
+        raise BrokenPipeError from error
     except Exception as error:
         # The last border: a mistake of ours becomes one line too, unless more is asked for.
         if os.environ.get("MONITOR_DEBUG"):

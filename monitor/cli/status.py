@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json as jsonlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import typer
@@ -13,12 +13,11 @@ from monitor.cli.locate import database_url
 from monitor.cli.options import ConfigOption, DatabaseOption, JsonOption
 from monitor.cli.output import print_error, print_json
 from monitor.cli.render_status import print_services
+from monitor.cli.stored import stored
 from monitor.clock import SystemClock
 from monitor.config.values import format_duration
 from monitor.model import Verdict
-from monitor.store.connect import open_store
-from monitor.store.repository import Repository
-from monitor.store.rows import ServiceStatus, TargetStatus
+from monitor.store.rows import TargetStatus
 from monitor.web.status import STALE_SECONDS, status_document, target_document
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -33,9 +32,10 @@ def status(
 ) -> int:
     """Show the latest verdict on every service, from the database alone."""
     now = SystemClock().utc()
-    stored = _load(database_url(database, config))
+    with stored(database_url(database, config)) as repository:
+        found = repository.statuses()
     document = status_document(
-        {service.service: [_target(t, now) for t in service.targets] for service in stored}
+        {service.service: [_target(t, now) for t in service.targets] for service in found}
     )
     services = document["services"]
     if json:
@@ -44,18 +44,10 @@ def status(
         print_services(services, now)
     if stale := [name for service in services for name in _stale_targets(service)]:
         print_error(
-            f"no look at {', '.join(stale)} for more than {format_duration(STALE_SECONDS)}; "
+            f"no look at {', '.join(stale)} within the last {format_duration(STALE_SECONDS)}; "
             "is 'monitor run' running?"
         )
     return exits.worst(_code(service) for service in services) if services else exits.NO_VERDICT
-
-
-def _load(url: str) -> Sequence[ServiceStatus]:
-    engine = open_store(url, must_exist=True)
-    try:
-        return Repository(engine).statuses()
-    finally:
-        engine.dispose()
 
 
 def _target(status: TargetStatus, now: float) -> dict[str, Any]:
