@@ -313,6 +313,19 @@ class BreakEven:
 
 
 @dataclass(frozen=True, slots=True)
+class WhatIf:
+    """What another draft size would give at this load."""
+
+    best_k: int | None
+    """The fastest draft size; 0 is plain decoding, None is undecided."""
+    speedup: float | None
+    """Speedup at ``best_k``."""
+    note: str
+    wasted: float
+    """Share of the draft tokens that was rejected."""
+
+
+@dataclass(frozen=True, slots=True)
 class BaselineMatch:
     """The baseline a window was compared with."""
 
@@ -338,6 +351,7 @@ class Assessment:
     positions: tuple[Position, ...] = ()
     speedup: Estimate | None = None
     break_even: BreakEven | None = None
+    what_if: WhatIf | None = None
     load: Load = field(default_factory=Load)
     evidence: Evidence | None = None
     baseline: BaselineMatch | None = None

@@ -47,6 +47,16 @@ def to_document(assessment: Assessment) -> dict[str, Any]:
             if a.break_even is not None
             else None
         ),
+        "what_if": (
+            {
+                "best_k": a.what_if.best_k,
+                "speedup": _n(a.what_if.speedup),
+                "wasted": _n(a.what_if.wasted),
+                "note": a.what_if.note,
+            }
+            if a.what_if is not None
+            else None
+        ),
         "load": {
             "running": _n(a.load.running),
             "waiting": _n(a.load.waiting),

@@ -17,6 +17,13 @@ class BaselinePoint:
     """Seconds per output token."""
     seconds: float = 0.0
     """How long this load was observed."""
+    requests: float = 0.0
+    spread: float | None = None
+    """Relative standard deviation between intervals."""
+    context: float | None = None
+    """Mean prompt tokens of a request."""
+    prefix_hit_share: float | None = None
+    """Share of prompt tokens found in the prefix cache."""
 
 
 @dataclass(frozen=True, slots=True)

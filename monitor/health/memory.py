@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from monitor.health.target import Memory, TargetState
+from monitor.health.whatif import StepCost
 from monitor.health.window import Track
 from monitor.model import Action, Cause, Engine, Identity, Increment, StoreError, Verdict
 
@@ -24,6 +25,10 @@ def to_json(state: TargetState) -> dict[str, Any]:
         "stalled_seconds": memory.stalled_seconds,
         "alternations": list(memory.alternations),
         "verdict": memory.verdict,
+        "step_costs": {
+            size: [cost.k, cost.step, cost.plain, load]
+            for size, (cost, load) in memory.step_costs.items()
+        },
         "identity": list(state.identity),
         "tracks": {label: _track_to_json(track) for label, track in memory.tracks.items()},
     }
@@ -58,6 +63,9 @@ def _memory(document: dict[str, Any]) -> Memory:
         last_at=document["last_at"],
         restarted_at=document["restarted_at"],
         stalled_seconds=document["stalled_seconds"],
+        step_costs={
+            size: (StepCost(*cost), load) for size, (*cost, load) in document["step_costs"].items()
+        },
         alternations=deque(document["alternations"], maxlen=16),
         verdict=(
             (Verdict(verdict[0]), Cause(verdict[1]) if verdict[1] else None, Action(verdict[2]))

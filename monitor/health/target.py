@@ -12,6 +12,7 @@ from monitor.health.judging import JudgeSettings
 from monitor.health.ledger import Ledger, add
 from monitor.health.speedup import BLOCKS, compare
 from monitor.health.verdict import Facts, Finding, decide, gather, inconclusive, with_engines
+from monitor.health.whatif import StepCost, marginal_cost, what_if
 from monitor.health.window import GAP_INTERVALS, Step, Track
 from monitor.model import (
     SHARED,
@@ -27,6 +28,7 @@ from monitor.model import (
     Sample,
     Speculation,
     Verdict,
+    WhatIf,
     Window,
 )
 
@@ -36,6 +38,9 @@ WARM_REQUESTS = 8.0
 LEAST_ALTERNATIONS = 2
 """One return of an earlier worker may be chance; two are workers that take turns."""
 _LONGEST_JUDGED = 3600.0
+_SAME_LOAD = 1.25
+"""Ratio of two loads at which steps of different draft sizes may still be compared."""
+_OTHER_K = 0.5
 _COLD_PREFIX_SHARE = 0.01
 _PREFIX_TOKENS = 10_000.0
 
@@ -51,6 +56,9 @@ class Memory:
     stalled_seconds: float = 0.0
     alternations: deque[float] = field(default_factory=lambda: deque(maxlen=16))
     verdict: tuple[Verdict, Cause | None, Action] | None = None
+    step_costs: dict[str, tuple[StepCost, float]] = field(default_factory=dict)
+    """Cost of a step and the load it was seen at, by draft size: two sizes tell what a draft
+    token costs."""
 
 
 @dataclass(slots=True)
@@ -309,6 +317,7 @@ class TargetState:
             positions=() if silent else facts.table,
             speedup=None if silent else facts.speedup,
             break_even=None if silent else facts.break_even,
+            what_if=None if silent else self._what_if(facts),
             load=facts.load,
             evidence=facts.accepted.evidence,
             baseline=(
@@ -319,6 +328,20 @@ class TargetState:
             engines=engines,
             notes=(*sample.notes, *_notes(facts)),
         )
+
+    def _what_if(self, facts: Facts) -> WhatIf | None:
+        """The best draft size, where a baseline and counters per position are there."""
+        now = _step_cost(facts)
+        if now is None or not facts.conclusive:
+            return None
+        seen = self.memory.step_costs
+        seen[str(round(now.k))] = (now, facts.load.running or 1.0)
+        cost = None
+        for other, load in seen.values():
+            close = _SAME_LOAD > load / (facts.load.running or 1.0) > 1.0 / _SAME_LOAD
+            if close and abs(other.k - now.k) > _OTHER_K:
+                cost = marginal_cost(now, other)
+        return what_if(facts.table, now.k, now, cost)
 
     def _engines(self, seconds: float, sample: Sample) -> tuple[EngineVerdict, ...]:
         """The verdict on each engine, where there are several."""
@@ -380,6 +403,13 @@ def _speculation(readings: list[Reading]) -> Speculation:
         return Speculation.CONFIGURED
     known = [s for s in said if s is not Speculation.ABSENT]
     return known[0] if known else Speculation.ABSENT
+
+
+def _step_cost(facts: Facts) -> StepCost | None:
+    k, step, gain = facts.accepted.k, facts.load.step, facts.speedup
+    if k is None or step is None or gain is None or facts.load.tpot is None:
+        return None
+    return StepCost(k, step, gain.value * facts.load.tpot)
 
 
 def _with_comparison(increment: Increment, total: Counts) -> Increment:

@@ -1,0 +1,93 @@
+"""What another draft size would give: best k, and how much of the draft work is wasted.
+
+From per-position acceptance the tokens per step at a smaller k are known exactly for a chain
+drafter: τ(k') = 1 + Σ p_i over the first k' positions. What a draft token costs is not: one k
+gives only bounds, 0 ≤ c ≤ (step − base) / k. The answer is given when both bounds agree, or
+when two k have been seen and c follows from their difference (docs/statistics.md). Expect the
+prefix formula to be 4 % off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from monitor.model import Position, WhatIf
+
+_SAME_K = 0.01
+"""Relative difference of effective and configured k above which drafts vary in length."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepCost:
+    """What a step costs now and what a plain one would, in seconds, at the same load."""
+
+    k: float
+    step: float
+    plain: float
+
+
+def marginal_cost(one: StepCost, other: StepCost) -> float | None:
+    """Seconds for one more draft token, from steps at two draft sizes at the same load."""
+    if one.k == other.k:
+        return None
+    return max((one.step - other.step) / (one.k - other.k), 0.0)
+
+
+def cost_bounds(now: StepCost) -> tuple[float, float]:
+    """The least and the most a draft token can cost when only one draft size was seen."""
+    return 0.0, max(now.step - now.plain, 0.0) / now.k
+
+
+def tokens_at(rates: Sequence[float], k: int) -> float:
+    """Tokens per step with ``k`` draft tokens, bonus token included."""
+    return 1.0 + sum(rates[:k])
+
+
+def tpot_at(rates: Sequence[float], k: int, now: StepCost, cost: float) -> float:
+    """Seconds per token with ``k`` draft tokens; 0 is decoding without speculation."""
+    if k == 0:
+        return now.plain
+    return (now.step - cost * (now.k - k)) / tokens_at(rates, k)
+
+
+def best_k(rates: Sequence[float], now: StepCost, cost: float) -> int:
+    """The draft size with the least time per token among 0 … k."""
+    return min(range(len(rates) + 1), key=lambda k: tpot_at(rates, k, now, cost))
+
+
+def what_if(
+    table: Sequence[Position],
+    effective_k: float,
+    now: StepCost,
+    cost: float | None = None,
+) -> WhatIf | None:
+    """The best draft size, or None where positions do not allow the question.
+
+    ``cost`` is the marginal cost of a draft token where two draft sizes have been seen.
+    """
+    if not table or abs(effective_k - len(table)) > _SAME_K * len(table):
+        return None
+    rates = [position.rate for position in table]
+    wasted = max(1.0 - sum(rates) / len(rates), 0.0)
+    bounds = (cost, cost) if cost is not None else cost_bounds(now)
+    low, high = (best_k(rates, now, c) for c in bounds)
+    gains = [
+        now.plain / tpot_at(rates, k, now, c) for k, c in ((low, bounds[0]), (high, bounds[1]))
+    ]
+    current = now.plain / tpot_at(rates, len(rates), now, bounds[0])
+    if low != high:
+        note = (
+            f"undecided: k = {low} if draft tokens cost nothing, k = {high} if they cost all of"
+            " the difference to a plain step; a run with another k would tell"
+        )
+        return WhatIf(None, None, note, wasted)
+    if low == len(rates):
+        return WhatIf(low, current, f"k = {low} is the best draft size up to {low}", wasted)
+    if low == 0:
+        note = f"no draft size pays; plain decoding is {1.0 / current:.2f} times as fast"
+        return WhatIf(0, 1.0, note, wasted)
+    gain = sum(gains) / 2.0
+    spread = "" if cost is not None else "at least " if gains[0] < gains[1] else "about "
+    note = f"k = {low} would give {spread}{min(gains):.2f}x instead of {current:.2f}x"
+    return WhatIf(low, gain, note, wasted)
