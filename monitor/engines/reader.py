@@ -2,26 +2,44 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from monitor.engines import exposition, sglang, vllm, vllm_v0
-from monitor.engines.dialect import Collected, Dialect, Figures, collect
-from monitor.model import SHARED, Engine, Identity, PageError, Reading, Sample, Speculation
+from monitor.engines.dialect import Dialect, Figures
+from monitor.engines.layout import Layout, doubled, lay_out
+from monitor.model import Engine, Identity, PageError, Reading, Sample, Speculation
 
 DIALECTS: dict[Engine, Dialect] = {
     dialect.engine: dialect
     for dialect in (vllm.VLLM, sglang.SGLANG, vllm.TENSORRT_LLM, vllm.LLAMA_CPP, vllm.LMDEPLOY)
 }
-_MOST_ENGINES = 64
-"""A page with more engines than this is not read: no server has so many ranks."""
+_FIRST_LOOKS = 64
+_LOOK_EVERY = 16
+"""All lines are looked at on the first pages and then now and then: they only make notes."""
+
+
+class Found(NamedTuple):
+    """The figures of one page and where they stand."""
+
+    layout: Layout
+    figures: dict[str, Figures]
+    notes: tuple[str, ...]
 
 
 class PageReader:
-    """Reads the pages of one target; remembers its engine and vLLM V0's last counters."""
+    """Reads the pages of one target; remembers how they are laid out and what they lack."""
 
     def __init__(self, engine: Engine | None = None, draft_size: float | None = None) -> None:
         self._configured = engine
         self._dialect = DIALECTS[engine] if engine else None
         self._draft_size = draft_size
+        self._layout: Layout | None = None
+        self._pages = 0
+        self._malformed = False
+        self._has_unknown_names = False
+        self._birth_figure: str | None = None
         self._rate_definition = sglang.RateDefinition()
+        self._settlement = sglang.Settlement()
         self._v0_totals: dict[str, vllm_v0.RawTotals] = {}
 
     def read(self, body: bytes, at: float, loads: bytes | None = None) -> Sample:
@@ -31,62 +49,132 @@ class PageReader:
         unknown engine is a sample without engine; whatever else is odd ends up in its notes.
         """
         page = exposition.normalise(body)
+        found = self._known_figures(page) or self._figures(page)
+        dialect = self._dialect
+        if found is None or dialect is None:
+            return Sample(at, Identity(), [])
+        notes = list(found.notes)
+        readings = self._readings(dialect, page, found.figures, notes)
+        if dialect.engine is Engine.SGLANG:
+            problem = self._settlement.settle(readings, found.figures, loads)
+            if problem:
+                notes.append(problem)
+        identity = _identity(dialect, found.layout, readings)
+        return Sample(at, identity, readings, tuple(notes))
+
+    def _known_figures(self, page: bytes) -> Found | None:
+        """The figures of a page with the same lines as the one before and nothing odd."""
+        layout = self._layout
+        if self._dialect is None or layout is None or self._is_due_a_look(page):
+            return None
+        lines = exposition.find(page, self._dialect.wanted)
+        if lines.names != layout.names or lines.labels != layout.labels or any(lines.rests):
+            return None
+        values = exposition.numbers(lines.values)
+        return None if values is None else Found(layout, layout.figures(values), layout.notes)
+
+    def _is_due_a_look(self, page: bytes) -> bool:
+        self._pages += 1
+        if self._malformed:
+            return True
+        if self._pages > _FIRST_LOOKS and self._pages % _LOOK_EVERY:
+            return False
+        if self._dialect is not None:
+            self._has_unknown_names = bool(self._dialect.unknown_names(page))
+        return exposition.looks_torn(page)
+
+    def _figures(self, page: bytes) -> Found | None:
+        """The figures of a page that differs from the one before; every line is looked at."""
+        page = exposition.tidy(page)
         dialect = self._choose(page)
         if dialect is None:
             if not exposition.has_metrics(page):
                 raise PageError("not a metrics page: no line of it is a metric")
-            return Sample(at, Identity(), [])
-        self._dialect = dialect
-        found = exposition.scan(page, dialect.wanted)
-        collected = collect(dialect, found)
-        if len(collected.engines) > _MOST_ENGINES:
-            raise PageError(f"the page shows {len(collected.engines)} engines; that cannot be")
-        readings = self._readings(dialect, collected, exposition.process_start(page))
-        self._look_for_new_names(dialect, page, readings)
-        notes = collected.notes
-        if len(collected.models) > 1:
-            notes.append(f"the page serves {len(collected.models)} models; they are added up")
-        if dialect.engine is Engine.SGLANG:
-            sglang.share_out(readings)
-        if loads is not None and dialect.engine is Engine.SGLANG:
-            problem = sglang.apply_moments(readings, loads)
-            if problem:
-                notes.append(problem)
-        return Sample(at, self._identity(dialect, collected, readings), readings, tuple(notes))
+            self._dialect, self._layout = None, None
+            return None
+        if dialect is not self._dialect:
+            self._dialect, self._layout = dialect, None
+        self._has_unknown_names = bool(dialect.unknown_names(page))
+        lines = exposition.find(page, dialect.wanted)
+        found = exposition.check(lines)
+        twice = doubled(found)
+        malformed = exposition.malformed(page)
+        self._malformed = bool(malformed)
+        damaged = found.damaged | twice | exposition.torn(page, dialect.begun, lines)
+        damaged = damaged.union(*map(dialect.named_by, malformed))
+        layout = lay_out(dialect, found._replace(damaged=damaged), self._layout)
+        lost = _lost(dialect, damaged, layout, self._layout)
+        self._keep(layout, damaged)
+        self._choose_birth(page, layout)
+        layout.drop(lost)
+        notes = [*layout.notes, *_notes(found, twice, malformed, lost)]
+        return Found(layout, layout.figures(found.values, lost), tuple(notes))
 
     def _choose(self, page: bytes) -> Dialect | None:
-        """The configured engine, the one of the page before, or the first that fits."""
+        """The engine of the page before or the first that fits, unless one is configured."""
         if self._configured is not None:
-            return DIALECTS[self._configured]
-        known = [self._dialect] if self._dialect else []
-        for dialect in [*known, *DIALECTS.values()]:
-            if any(mark in page for mark in dialect.marks):
-                return dialect
-        return None
+            candidates = [DIALECTS[self._configured]]
+        else:
+            known = [self._dialect] if self._dialect else []
+            candidates = [*known, *DIALECTS.values()]
+        return next((d for d in candidates if d.mark.search(page)), None)
+
+    def _keep(self, layout: Layout, damaged: frozenset[bytes]) -> None:
+        """Remembers how the page is laid out, unless damage made it so.
+
+        Raises ``PageError`` for a page that has lost every figure: it was cut short at a line
+        end, or the server has started anew and says so again on the next page.
+        """
+        before = self._layout
+        if not damaged:
+            self._layout = layout
+        if before is not None and before.engines and not layout.engines:
+            self._layout = None
+            raise PageError("the page shows none of the figures of the page before")
 
     def _readings(
-        self, dialect: Dialect, collected: Collected, start: float | None
+        self, dialect: Dialect, page: bytes, engines: dict[str, Figures], notes: list[str]
     ) -> list[Reading]:
-        engines = _name(_merge_shared(collected.engines))
+        births = self._births(page, engines)
         readings = []
         for label in sorted(engines):
             figures = engines[label]
-            if start is not None:
-                figures.values["process_start"] = start
             reading = dialect.compose(label, figures, self._draft_size)
-            if "emitted" in figures.values or "v0_efficiency" in figures.values:
-                self._correct_v0(label, reading, figures, collected.notes)
+            reading.birth = births.get(label)
+            if vllm_v0.is_v0(figures):
+                self._correct_v0(label, reading, figures, notes)
             if reading.draft_size is None and dialect.engine is Engine.SGLANG:
                 reading.draft_size = self._rate_definition.draft_size(figures)
+            if self._has_unknown_names and reading.speculation is Speculation.ABSENT:
+                reading.speculation = Speculation.UNKNOWN_NAMES
             readings.append(reading)
         return readings
+
+    def _births(self, page: bytes, engines: dict[str, Figures]) -> dict[str, float]:
+        """When each engine began."""
+        if self._birth_figure == "process_start":
+            start = exposition.process_start(page)
+            return {} if start is None else dict.fromkeys(engines, start)
+        return {
+            label: figures.values["created"]
+            for label, figures in engines.items()
+            if "created" in figures.values
+        }
+
+    def _choose_birth(self, page: bytes, layout: Layout) -> None:
+        """Settles for good which line tells when the engine began: two lines differ by seconds."""
+        if self._birth_figure is None:
+            if layout.has("created"):
+                self._birth_figure = "created"
+            elif exposition.process_start(page) is not None:
+                self._birth_figure = "process_start"
 
     def _correct_v0(
         self, label: str, reading: Reading, figures: Figures, notes: list[str]
     ) -> None:
         before = self._v0_totals.get(label)
-        known = vllm_v0.correct(reading, figures.values, before)
-        raw = vllm_v0.raw_totals(figures.values)
+        known = vllm_v0.correct(reading, figures, before)
+        raw = vllm_v0.raw_totals(figures)
         if raw is not None:
             self._v0_totals[label] = raw
             if not known and raw != before:
@@ -95,48 +183,46 @@ class PageReader:
                     " so that exactly one update lies between two"
                 )
 
-    def _look_for_new_names(
-        self, dialect: Dialect, page: bytes, readings: list[Reading]
-    ) -> None:
-        if any(reading.speculation is not Speculation.ABSENT for reading in readings):
-            return
-        if dialect.unknown_names(page):
-            for reading in readings:
-                reading.speculation = Speculation.UNKNOWN_NAMES
 
-    def _identity(
-        self, dialect: Dialect, collected: Collected, readings: list[Reading]
-    ) -> Identity:
-        sizes = {reading.draft_size for reading in readings if reading.draft_size is not None}
-        sizes |= {float(len(reading.positions)) for reading in readings if reading.positions}
-        return Identity(
-            engine=dialect.engine,
-            model=collected.models[0] if collected.models else None,
-            draft_size=int(max(sizes)) if sizes else None,
+def _lost(
+    dialect: Dialect, damaged: frozenset[bytes], layout: Layout, before: Layout | None
+) -> dict[str, frozenset[str]]:
+    """For each engine the figures that are not whole on this page."""
+    figures = frozenset(figure for name in damaged for figure, _, _ in dialect.routes[name])
+    gone = {} if before is None else layout.lost_since(before)
+    lost = {label: figures | gone.get(label, frozenset()) for label in layout.engines}
+    return {label: missing for label, missing in lost.items() if missing}
+
+
+def _notes(
+    found: exposition.Checked,
+    twice: frozenset[bytes],
+    malformed: list[bytes],
+    lost: dict[str, frozenset[str]],
+) -> list[str]:
+    notes = list(found.notes)
+    notes += [
+        f"{name.decode()}: the same series stands twice on the page; not used"
+        for name in sorted(twice)
+    ]
+    if malformed:
+        lines = (
+            "1 malformed line was"
+            if len(malformed) == 1
+            else f"{len(malformed)} malformed lines were"
         )
+        notes.append(f"{lines} skipped")
+    if lost:
+        figures = ", ".join(sorted(frozenset[str]().union(*lost.values())))
+        notes.append(f"not whole on this page, and not used: {figures}")
+    return notes
 
 
-def _merge_shared(engines: dict[str, Figures]) -> dict[str, Figures]:
-    """Puts what a server says for all its ranks under ``SHARED``, or into its only rank."""
-    ranks = [label for label in engines if not _is_shared(label, engines)]
-    shared = [label for label in engines if _is_shared(label, engines)]
-    if not shared:
-        return engines
-    target = ranks[0] if len(ranks) == 1 else SHARED
-    merged = {label: engines[label] for label in ranks}
-    into = merged.setdefault(target, Figures())
-    for label in shared:
-        for figure, value in engines[label].values.items():
-            into.values[figure] = into.values.get(figure, 0.0) + value
-    return merged
-
-
-def _is_shared(label: str, engines: dict[str, Figures]) -> bool:
-    if label == SHARED:
-        return len(engines) > 1
-    return any(other.startswith(label + "/") for other in engines)
-
-
-def _name(engines: dict[str, Figures]) -> dict[str, Figures]:
-    """Calls the only engine of a page without rank labels "0"."""
-    return {"0": engines[SHARED]} if list(engines) == [SHARED] else engines
+def _identity(dialect: Dialect, layout: Layout, readings: list[Reading]) -> Identity:
+    sizes = {reading.draft_size for reading in readings if reading.draft_size is not None}
+    sizes |= {float(len(reading.positions)) for reading in readings if reading.positions}
+    return Identity(
+        engine=dialect.engine,
+        model=layout.models[0] if layout.models else None,
+        draft_size=int(max(sizes)) if sizes else None,
+    )

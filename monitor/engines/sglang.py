@@ -10,11 +10,26 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from monitor.engines.dialect import Dialect, Figure, Figures
+from monitor.engines.dialect import Dialect, Figure, Figures, Fold
+from monitor.engines.exposition import LARGEST
 from monitor.model import SHARED, Engine, Reading, Speculation
 
 _NEAR = 0.02
 """How far from a whole number the derived draft size may lie and still be believed."""
+_MOST_DRAFT_TOKENS = 4096.0
+_VERIFICATION = ("verify_calls", "generation", "requests")
+_FROM_MOMENTS = (
+    "drafts",
+    "accepted_tokens",
+    "decode_seconds",
+    "decode_tokens",
+    "decode_steps",
+    "engine_steps",
+    "batched_steps",
+)
+"""Counters that come from ``/v1/loads`` where it is offered, and else from the page."""
+_PATIENCE = 2
+"""Pages for which a source may be missing before another one takes its place."""
 
 
 def compose(label: str, figures: Figures, draft_size: float | None) -> Reading:
@@ -28,8 +43,6 @@ def compose(label: str, figures: Figures, draft_size: float | None) -> Reading:
     counters = {
         field: values[figure]
         for field, figure in (
-            ("output_tokens", "decoded"),
-            ("output_tokens", "generation"),
             ("requests", "requests"),
             ("prompt_tokens", "prompt"),
             ("decode_seconds", "itl_sum"),
@@ -39,16 +52,11 @@ def compose(label: str, figures: Figures, draft_size: float | None) -> Reading:
         )
         if figure in values
     }
-    finished = values.get("generation", 0.0) - values.get("requests", 0.0)
-    if "decoded" in values:
-        # Moves with every step, while generation_tokens_total waits for a request's end.
-        counters["output_tokens"] = values["decoded"]
-        counters["gauge_tokens"] = values["decoded"]
-    elif "generation" in values and "requests" in values:
-        counters["gauge_tokens"] = finished
-    if "verify_calls" in values and "generation" in values and "requests" in values:
-        counters["drafts"] = values["verify_calls"]
-        counters["accepted_tokens"] = finished - values["verify_calls"]
+    counters |= _token_counters(figures)
+    if all(figure in values for figure in _VERIFICATION):
+        calls = values["verify_calls"]
+        counters["drafts"] = calls
+        counters["accepted_tokens"] = values["generation"] - values["requests"] - calls
     length = values.get("accept_length")
     return Reading(
         label=label,
@@ -57,14 +65,33 @@ def compose(label: str, figures: Figures, draft_size: float | None) -> Reading:
         waiting=values.get("waiting"),
         accept_length=length if length is not None and length >= 1.0 else None,
         draft_size=_draft_size(values, draft_size),
-        speculation=_speculation(values),
+        speculation=_speculation(figures),
     )
 
 
-def _speculation(values: dict[str, float]) -> Speculation:
+def _token_counters(figures: Figures) -> dict[str, float]:
+    """Output tokens and the weight of the gauges, from one source or from the other.
+
+    ``realtime_tokens_total`` moves with every step, ``generation_tokens_total`` waits for a
+    request's end.
+    """
+    values = figures.values
+    if figures.shows("decoded"):
+        decoded = values.get("decoded")
+        return {} if decoded is None else {"output_tokens": decoded, "gauge_tokens": decoded}
+    counters = {}
+    if "generation" in values:
+        counters["output_tokens"] = values["generation"]
+        if "requests" in values:
+            counters["gauge_tokens"] = values["generation"] - values["requests"]
+    return counters
+
+
+def _speculation(figures: Figures) -> Speculation:
     """Whether speculation is on; a length of 0.0 means off or not measured yet, never dead."""
+    values = figures.values
     length = values.get("accept_length")
-    if length is None and "verify_calls" not in values:
+    if not figures.shows("accept_length") and not figures.shows("verify_calls"):
         return Speculation.ABSENT
     if length == 0.0 and not values.get("verify_calls"):
         return Speculation.UNMEASURED
@@ -99,14 +126,60 @@ class RateDefinition:
             return None
         sizes = (length / rate - 1.0, (length - 1.0) / rate)
         for index, size in enumerate(sizes):
-            self._votes[index] += size >= 1.0 - _NEAR and abs(size - round(size)) < _NEAR
+            possible = 1.0 - _NEAR <= size <= _MOST_DRAFT_TOKENS
+            self._votes[index] += possible and abs(size - round(size)) < _NEAR
         old, new = self._votes
         if old == new:
             return None
         return float(round(sizes[0] if old > new else sizes[1])) or None
 
 
-def share_out(readings: list[Reading]) -> None:
+class Settlement:
+    """Decides between the sources of one figure, page by page, for one target."""
+
+    def __init__(self) -> None:
+        self._moments: bool | None = None
+        self._pages_without = 0
+
+    def settle(
+        self, readings: list[Reading], figures: dict[str, Figures], loads: bytes | None
+    ) -> str | None:
+        """Leaves one source for each figure of ``readings``; returns a note about the others."""
+        _share_out(readings)
+        if any(_has_lost_verification(engine) for engine in figures.values()):
+            # The counters catch up with the next page; the gauge would count twice.
+            _withhold(readings, ("drafts", "accepted_tokens"))
+        problem = None if loads is None else apply_moments(readings, loads)
+        if not self._may_use(moments=loads is not None and problem is None):
+            _withhold(readings, _FROM_MOMENTS)
+        return problem
+
+    def _may_use(self, *, moments: bool) -> bool:
+        """Whether figures may come from this source, after those of the page before.
+
+        ``/v1/loads`` may fail for a while, and its counters must never be subtracted from
+        those of the page. A counter that was missing twice is begun anew, so the source
+        changes only after two pages without any.
+        """
+        if self._moments is None or moments == self._moments or self._pages_without >= _PATIENCE:
+            self._moments, self._pages_without = moments, 0
+            return True
+        self._pages_without += 1
+        return False
+
+
+def _has_lost_verification(figures: Figures) -> bool:
+    return figures.shows("verify_calls") and not figures.lost.isdisjoint(_VERIFICATION)
+
+
+def _withhold(readings: list[Reading], names: tuple[str, ...]) -> None:
+    for reading in readings:
+        reading.accept_length = None
+        for name in names:
+            reading.counters.pop(name, None)
+
+
+def _share_out(readings: list[Reading]) -> None:
     """Settles what is said both for all ranks together and for each of them.
 
     Tokens of the ranks win over the server's sum, which only moves when a request finishes.
@@ -138,8 +211,10 @@ def apply_moments(readings: list[Reading], loads: bytes) -> str | None:
     try:
         ranks = json.loads(loads)["loads"]
         moments = {str(rank["dp_rank"]): _moments(rank["decode_moments"]) for rank in ranks}
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return "/v1/loads: no decode_moments that can be read"
+    if len(moments) != len(ranks):
+        return "/v1/loads: a rank stands there twice; not used"
     by_label = {reading.label: reading for reading in readings}
     if set(moments) != set(by_label) - {SHARED}:
         return "/v1/loads: its ranks are not those of the page; not used"
@@ -153,7 +228,8 @@ def apply_moments(readings: list[Reading], loads: bytes) -> str | None:
 
 def _moments(raw: Any) -> tuple[float, ...]:
     steps, batch, _, _, batch_time, generated = (float(value) for value in raw)
-    if not 0.0 <= steps <= batch <= generated < 1e18 or not 0.0 <= batch_time < 1e18:
+    possible = 0.0 <= steps <= batch <= generated < LARGEST and 0.0 <= batch_time < LARGEST
+    if not possible:
         raise ValueError(raw)
     return steps, batch, batch_time, generated
 
@@ -169,12 +245,14 @@ def _take_moments(reading: Reading, figures: tuple[float, ...]) -> None:
     )
     if reading.speculation is Speculation.CONFIGURED:
         reading.counters.update(drafts=batch, accepted_tokens=generated - batch)
+    else:
+        reading.counters.pop("drafts", None)
+        reading.counters.pop("accepted_tokens", None)
 
 
 SGLANG = Dialect(
     engine=Engine.SGLANG,
     prefix=rb"sglang[:_]",
-    marks=(b"sglang:", b"sglang_"),
     compose=compose,
     engine_label="dp_rank",
     # A tensor- or pipeline-parallel rank exports a copy of the same figures.
@@ -186,11 +264,13 @@ SGLANG = Dialect(
         "prompt": Figure(("prompt_tokens_total",)),
         "requests": Figure(("num_requests_total",)),
         "verify_calls": Figure(("spec_verify_calls_total",)),
-        "accept_length": Figure(("spec_accept_length",), ratio=True),
-        "accept_rate": Figure(("spec_accept_rate",), ratio=True),
-        "spec_steps": Figure(("spec_num_steps",), ratio=True),
-        "spec_draft_tokens": Figure(("spec_num_draft_tokens",), ratio=True),
-        "itl_sum": Figure(("inter_token_latency_seconds_sum", "time_per_output_token_seconds_sum")),
+        "accept_length": Figure(("spec_accept_length",), fold=Fold.MEAN),
+        "accept_rate": Figure(("spec_accept_rate",), fold=Fold.MEAN),
+        "spec_steps": Figure(("spec_num_steps",), fold=Fold.MEAN),
+        "spec_draft_tokens": Figure(("spec_num_draft_tokens",), fold=Fold.MEAN),
+        "itl_sum": Figure(
+            ("inter_token_latency_seconds_sum", "time_per_output_token_seconds_sum")
+        ),
         "itl_count": Figure(
             ("inter_token_latency_seconds_count", "time_per_output_token_seconds_count")
         ),

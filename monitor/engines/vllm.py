@@ -6,7 +6,7 @@ Names are exact, never prefixes: ``_created`` and ``_total`` share one.
 
 from __future__ import annotations
 
-from monitor.engines.dialect import Dialect, Figure, Figures
+from monitor.engines.dialect import Dialect, Figure, Figures, Fold
 from monitor.model import Engine, Reading, Speculation
 
 _SPECULATIVE_FIGURES = ("drafts", "draft_tokens", "accepted", "emitted")
@@ -47,30 +47,27 @@ def compose(label: str, figures: Figures, draft_size: float | None) -> Reading:
         label=label,
         counters=counters,
         positions=_in_order(figures.positions.get("accepted_by_position", {})),
-        birth=values.get("created", values.get("process_start")),
         running=values.get("running"),
         waiting=values.get("waiting"),
         draft_size=draft_size,
         speculation=(
             Speculation.CONFIGURED
-            if any(figure in values for figure in _SPECULATIVE_FIGURES)
+            if any(figures.shows(figure) for figure in _SPECULATIVE_FIGURES)
             else Speculation.ABSENT
         ),
     )
 
 
 def _in_order(by_position: dict[int, float]) -> tuple[float, ...]:
-    """Accepted tokens at position 0, 1, …; empty where one in between is missing."""
-    ordered = sorted(by_position)
-    if not ordered or ordered != list(range(ordered[0], ordered[0] + len(ordered))):
+    """Accepted tokens at position 0, 1, …; empty where one of them is missing."""
+    if any(position not in by_position for position in range(len(by_position))):
         return ()
-    return tuple(by_position[position] for position in ordered)
+    return tuple(by_position[position] for position in range(len(by_position)))
 
 
 VLLM = Dialect(
     engine=Engine.VLLM,
     prefix=rb"vllm:",
-    marks=(b"vllm:",),
     compose=compose,
     figures={
         "generation": Figure(("generation_tokens_total",)),
@@ -80,13 +77,15 @@ VLLM = Dialect(
         "draft_tokens": Figure(("spec_decode_num_draft_tokens_total",)),
         "accepted": Figure(("spec_decode_num_accepted_tokens_total",)),
         "emitted": Figure(("spec_decode_num_emitted_tokens_total",)),
-        "v0_rate": Figure(("spec_decode_draft_acceptance_rate",), ratio=True),
-        "v0_efficiency": Figure(("spec_decode_efficiency",), ratio=True),
+        "v0_rate": Figure(("spec_decode_draft_acceptance_rate",), fold=Fold.MEAN),
+        "v0_efficiency": Figure(("spec_decode_efficiency",), fold=Fold.MEAN),
         "accepted_by_position": Figure(
             ("spec_decode_num_accepted_tokens_per_pos_total",), per_position="position"
         ),
         # 0.10.2–0.11.2 show both names of the same observations; before, only the older.
-        "itl_sum": Figure(("inter_token_latency_seconds_sum", "time_per_output_token_seconds_sum")),
+        "itl_sum": Figure(
+            ("inter_token_latency_seconds_sum", "time_per_output_token_seconds_sum")
+        ),
         "itl_count": Figure(
             ("inter_token_latency_seconds_count", "time_per_output_token_seconds_count")
         ),
@@ -95,18 +94,17 @@ VLLM = Dialect(
         "steps": Figure(("iteration_tokens_total_count",)),
         "running": Figure(("num_requests_running",)),
         "waiting": Figure(("num_requests_waiting",)),
-        "prefix_queries": Figure(
-            ("prefix_cache_queries_total", "gpu_prefix_cache_queries_total")
-        ),
+        "prefix_queries": Figure(("prefix_cache_queries_total", "gpu_prefix_cache_queries_total")),
         "prefix_hits": Figure(("prefix_cache_hits_total", "gpu_prefix_cache_hits_total")),
-        "created": Figure(("spec_decode_num_draft_tokens_created", "generation_tokens_created"), ratio=True),
+        "created": Figure(
+            ("spec_decode_num_draft_tokens_created", "generation_tokens_created"), fold=Fold.FIRST
+        ),
     },
 )
 
 LMDEPLOY = Dialect(
     engine=Engine.LMDEPLOY,
     prefix=rb"lmdeploy:",
-    marks=(b"lmdeploy:",),
     compose=compose,
     figures={
         "generation": Figure(("generation_tokens_total",)),
@@ -126,7 +124,7 @@ LMDEPLOY = Dialect(
         "ttft_count": Figure(("time_to_first_token_seconds_count",)),
         "running": Figure(("num_requests_running",)),
         "waiting": Figure(("num_requests_waiting",)),
-        "created": Figure(("generation_tokens_created",), ratio=True),
+        "created": Figure(("generation_tokens_created",), fold=Fold.FIRST),
     },
 )
 
@@ -142,8 +140,9 @@ def _compose_llama_cpp(label: str, figures: Figures, draft_size: float | None) -
 LLAMA_CPP = Dialect(
     engine=Engine.LLAMA_CPP,
     prefix=rb"llamacpp:",
-    marks=(b"llamacpp:",),
     compose=_compose_llama_cpp,
+    # Where the slots are shown beside the whole server, only the whole is counted.
+    part_label="slot",
     figures={
         "generation": Figure(("tokens_predicted_total",)),
         "prompt": Figure(("prompt_tokens_total",)),
@@ -161,17 +160,31 @@ LLAMA_CPP = Dialect(
 
 
 def _compose_tensorrt_llm(label: str, figures: Figures, draft_size: float | None) -> Reading:
-    """TensorRT-LLM has no counter of drafts; each draft has a token at the first position."""
-    drafted = figures.positions.get("drafted_by_position")
-    if drafted:
-        figures.values["drafts"] = drafted[min(drafted)]
+    """TensorRT-LLM has no counter of drafts; each draft has a token at the first position.
+
+    Some releases have only the counters per position, whose sums are the totals. A position
+    at which nothing was ever accepted has no line of its own.
+    """
+    drafted = figures.positions.get("drafted_by_position", {})
+    accepted = figures.positions.get("accepted_by_position", {})
+    if 0 in drafted:
+        whole = _in_order(drafted)
+        figures.values["drafts"] = drafted[0]
+        if "accepted_by_position" not in figures.lost:
+            accepted = figures.positions["accepted_by_position"] = {
+                **dict.fromkeys(drafted, 0.0),
+                **accepted,
+            }
+        if whole and not figures.shows("draft_tokens"):
+            figures.values["draft_tokens"] = sum(whole)
+        if accepted.keys() == drafted.keys() and not figures.shows("accepted"):
+            figures.values["accepted"] = sum(accepted.values())
     return compose(label, figures, draft_size)
 
 
 TENSORRT_LLM = Dialect(
     engine=Engine.TENSORRT_LLM,
     prefix=rb"trtllm[:_]",
-    marks=(b"trtllm_", b"trtllm:"),
     compose=_compose_tensorrt_llm,
     harmless=frozenset({"spec_decode_acceptance_length", "spec_decode_draft_overhead"}),
     figures={
