@@ -84,7 +84,7 @@ def _block(document: Document, *, verbose: bool) -> RenderableType:
 
 
 def _headline(document: Document) -> Text:
-    line = verdict_text(document.get("verdict"))
+    line = Text().append_text(verdict_text(document.get("verdict")))
     line.append_text(text(f"  {clean(str(document.get('target')), _NAME)}", "bold"))
     about = [document.get("engine"), document.get("engine_version"), document.get("model")]
     known = [clean(str(part), _NAME) for part in about if part]

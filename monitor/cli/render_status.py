@@ -26,7 +26,7 @@ def print_services(services: Sequence[Mapping[str, Any]], now: float) -> None:
 
 
 def _service(service: Mapping[str, Any], now: float) -> Group:
-    line = verdict_text(service["verdict"])
+    line = Text().append_text(verdict_text(service["verdict"]))
     line.append_text(text(f"  {service['service']}", "bold", _NAME))
     if service["since"]:
         line.append_text(text(f"  for {_age(service['since'], now)}", "dim"))
@@ -34,7 +34,7 @@ def _service(service: Mapping[str, Any], now: float) -> Group:
 
 
 def _target(target: Mapping[str, Any], now: float) -> Padding:
-    line = text(target["target"], limit=_NAME)
+    line = Text().append_text(text(target["target"], limit=_NAME))
     line.append_text(text("  ")).append_text(verdict_text(target["verdict"]))
     seen = f"looked at {_age(target['at'], now)} ago" if target["at"] else "never looked at"
     line.append_text(text(f"  {seen}", "yellow" if target["stale"] else "dim"))

@@ -47,12 +47,14 @@ _SECRET_PARAMETERS = frozenset(
     }
 )
 _MAX_PORT = 65535
+_ENDLESS = 1e30
 
 
 def parse_duration(value: object) -> float:
     """Seconds from ``15s``, ``1h30m`` or a plain number of seconds."""
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
+        # Beyond this, a whole number does not even fit into a float.
+        return float(min(value, _ENDLESS))
     text = value.strip() if isinstance(value, str) else ""
     if _NUMBER.fullmatch(text):
         return float(text)
@@ -76,7 +78,7 @@ def parse_size(value: object) -> int:
     match = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None:
         raise ValueError("is not a size: write 64MB, 512KiB or a number of bytes")
-    return round(float(match[1]) * _SIZES[(match[2] or "b").lower()])
+    return round(min(float(match[1]), _ENDLESS) * _SIZES[(match[2] or "b").lower()])
 
 
 def format_size(size: int) -> str:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from monitor.config.load import MAX_BYTES, load, loads
 from monitor.config.problems import Source
@@ -69,6 +73,14 @@ def mistakes(text: str) -> list[str]:
         (
             f"windows: [1m, 5m, 5m]\n{SERVICE}",
             "m.yaml:1: windows: must ascend, each span once, such as [1m, 5m, 15m]",
+        ),
+        (
+            f"windows: [1{'0' * 400}]\n{SERVICE}",
+            "m.yaml:1: windows[0]: must be less than or equal to 31622400",
+        ),
+        (
+            f"scrape: {{max_page_size: {'9' * 400}MB}}\n{SERVICE}",
+            "m.yaml:1: scrape.max_page_size: must be less than or equal to 1073741824",
         ),
         (
             f"windows: []\n{SERVICE}",
@@ -352,3 +364,63 @@ def test_a_mistake_never_repeats_what_may_be_a_secret(text: str) -> None:
 def test_a_secret_in_plain_is_refused_with_the_way_to_give_it(text: str, advice: str) -> None:
     (line,) = mistakes(text)
     assert advice in line
+
+
+KEYS = st.sampled_from(
+    [
+        "database",
+        "listen",
+        "token_env",
+        "scrape",
+        "interval",
+        "windows",
+        "judged_windows",
+        "threshold",
+        "services",
+        "name",
+        "auth",
+        "tls",
+        "speculative",
+        "baseline",
+        "targets",
+        "url",
+        "labels",
+        "curve",
+        "engine",
+        "<<",
+    ]
+)
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.sampled_from(["", "x", "http://a", "15s", "a\nb"])
+)
+DOCUMENTS = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@settings(deadline=None)
+@given(st.dictionaries(KEYS, DOCUMENTS, min_size=1, max_size=6), st.lists(DOCUMENTS, max_size=3))
+def test_any_document_is_valid_or_a_list_of_mistakes(
+    document: dict[str, Any], services: list[Any]
+) -> None:
+    good = {"name": "a", "speculative": {"targets": ["http://a"]}}
+    text = yaml.safe_dump(document | {"services": [good, *services]})
+    found = ""
+    try:
+        loads(text, Source("m.yaml"))
+    except ConfigError as error:
+        found = str(error)
+    assert all(line.startswith("m.yaml:") for line in found.splitlines())
+
+
+@settings(deadline=None)
+@given(st.text())
+def test_any_text_is_valid_or_a_list_of_mistakes(text: str) -> None:
+    with pytest.raises(ConfigError):
+        loads(text, Source("m.yaml"))
