@@ -1,0 +1,105 @@
+"""Threads for the scrapes: few while targets answer, as many as needed when some do not."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+
+STALL_SECONDS = 0.1
+"""How long work may wait before more threads join in."""
+
+
+class Pool:
+    """Does work in order, on one thread for as long as that is quick enough.
+
+    A round is a millisecond of work and some waiting. With a thread for each round of a slot,
+    the threads would fight for the interpreter, and a scrape would cost twice the CPU. So a
+    thread takes one piece of work after the other. When the next piece has waited for
+    ``STALL_SECONDS``, because those before it hang on slow or dead targets, threads are added,
+    first one, then two, then four, until nothing waits any more.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._work = threading.Condition(self._lock)
+        self._queued = threading.Condition(self._lock)
+        self._queue: deque[tuple[Callable[[], object], float]] = deque()
+        self._idle = 0
+        self._threads: list[threading.Thread] = []
+        self._closed = False
+        self._watcher = threading.Thread(target=self._watch, name="scrape-watch", daemon=True)
+        self._watcher.start()
+
+    def submit(self, work: Callable[[], object]) -> None:
+        """Queues work, which must not raise.
+
+        Raises:
+            RuntimeError: the system gave no thread; the work is done when one is free.
+        """
+        with self._lock:
+            if self._closed:
+                return
+            self._queue.append((work, time.monotonic()))
+            if len(self._queue) == 1:
+                self._queued.notify()
+                self._add(1)
+
+    def close(self, timeout: float) -> bool:
+        """Takes no more work and ends what there is; False when that took too long."""
+        deadline = time.monotonic() + timeout
+        with self._lock:
+            self._closed = True
+            self._work.notify_all()
+            self._queued.notify_all()
+        for thread in (self._watcher, *self._threads):
+            thread.join(max(0.0, deadline - time.monotonic()))
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def _add(self, count: int) -> None:
+        """Brings in threads, idle ones first."""
+        self._work.notify(count)
+        for _ in range(count - self._idle):
+            # Threads that hang, on a name server for example, must not keep the process alive.
+            thread = threading.Thread(target=self._serve, name="scrape", daemon=True)
+            thread.start()
+            self._threads.append(thread)
+
+    def _serve(self) -> None:
+        while (work := self._take()) is not None:
+            work()
+
+    def _take(self) -> Callable[[], object] | None:
+        with self._lock:
+            while not self._queue:
+                if self._closed:
+                    return None
+                self._idle += 1
+                self._work.wait()
+                self._idle -= 1
+            return self._queue.popleft()[0]
+
+    def _watch(self) -> None:
+        """Adds threads while work waits for too long."""
+        with self._lock:
+            more = 1
+            while self._queue or not self._closed:
+                if not self._queue:
+                    more = 1
+                    self._queued.wait()
+                    continue
+                wait = self._queue[0][1] + STALL_SECONDS - time.monotonic()
+                if wait <= 0:
+                    more = self._grow(more)
+                    wait = STALL_SECONDS / 2
+                self._queued.wait(wait)
+
+    def _grow(self, count: int) -> int:
+        """Adds up to ``count`` threads; how many to add next time."""
+        try:
+            self._add(min(count, len(self._queue)))
+        except RuntimeError:
+            # The system gives no more threads now; those there are go on.
+            return 1
+        return 2 * count

@@ -1,0 +1,190 @@
+"""The one thread that writes to the database, about once a second."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Protocol, TypeVar
+
+import structlog
+
+from monitor.clock import Clock
+from monitor.model import StoreError
+from monitor.store.rows import RoundRow
+
+FLUSH_SECONDS = 1.0
+MAX_ROWS = 20_000
+"""Rows kept in memory while the database is away; about 50 MB."""
+MAX_BATCH = 2_000
+
+T = TypeVar("T")
+
+_log = structlog.get_logger(__name__)
+
+
+class Store(Protocol):
+    """The part of the repository that is written to."""
+
+    def write_round(self, batch: Sequence[RoundRow]) -> int:
+        """Writes all rows or none."""
+        ...
+
+
+class Writer:
+    """Collects rows from all threads and writes them in one transaction.
+
+    While the database is away, rows wait here; the oldest are dropped when there are too
+    many, because what is going on now matters more than what went on then.
+    """
+
+    def __init__(self, store: Store, clock: Clock, *, max_rows: int = MAX_ROWS) -> None:
+        self.written = 0
+        self.dropped = 0
+        self.errors = 0
+        self._store = store
+        self._clock = clock
+        self._max_rows = max_rows
+        self._rows: deque[RoundRow] = deque()
+        self._lock = threading.Lock()
+        self._calls: deque[Callable[[], None]] = deque()
+        self._wake = threading.Event()
+        self._stopping = False
+        self._problem: str | None = None
+        self._known: frozenset[str] = frozenset()
+        self._last_write = clock.monotonic()
+        self._thread = threading.Thread(target=self._loop, name="writer", daemon=True)
+
+    @property
+    def queued(self) -> int:
+        """Rows that are not written yet."""
+        return len(self._rows)
+
+    def age(self) -> float:
+        """Seconds since the database last took something, or since the start."""
+        return self._clock.monotonic() - self._last_write
+
+    def accept(self, targets: frozenset[str]) -> None:
+        """Names the targets the database knows; rows of others are dropped, not written."""
+        self._known = targets
+
+    def start(self) -> None:
+        """Begins to write."""
+        self._thread.start()
+
+    def put(self, row: RoundRow) -> None:
+        """Takes a row; never blocks."""
+        with self._lock:
+            self._rows.append(row)
+            excess = len(self._rows) - self._max_rows
+            for _ in range(excess):
+                self._rows.popleft()
+            self.dropped += max(0, excess)
+
+    def call(self, function: Callable[[], T], *, timeout: float) -> T:
+        """Runs ``function`` in the writing thread, after what waits now has been written.
+
+        Raises:
+            StoreError: the database is away, or takes too long.
+        """
+        future: Future[T] = Future()
+
+        def run() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                if self.queued and not self.flush():
+                    raise StoreError(self._problem or "the database is away")
+                future.set_result(function())
+            except BaseException as error:
+                future.set_exception(error)
+
+        self._calls.append(run)
+        self._wake.set()
+        try:
+            return future.result(timeout)
+        except TimeoutError:
+            future.cancel()
+            raise StoreError(f"the database did not answer within {timeout:g} s") from None
+
+    def stop(self, timeout: float) -> bool:
+        """Writes what is left and ends; False when there was not enough time."""
+        self._stopping = True
+        self._wake.set()
+        self._thread.join(timeout)
+        return not self._thread.is_alive() and not self._rows
+
+    def flush(self) -> bool:
+        """Writes all that waits now; False when the database did not take it."""
+        for _ in range(self.queued // MAX_BATCH + 1):
+            batch = self._take()
+            if not batch:
+                return True
+            try:
+                self._store.write_round(batch)
+            except StoreError as error:
+                self._put_back(batch)
+                self._failed(str(error))
+                return False
+            except Exception as error:
+                # One of the two borders of the daemon: a row that trips over a mistake of
+                # ours must not end the only thread that writes.
+                self._write_singly(batch, repr(error))
+            else:
+                self._succeeded(len(batch))
+        return True
+
+    def _loop(self) -> None:
+        while not self._stopping:
+            self._wake.wait(FLUSH_SECONDS)
+            self._wake.clear()
+            self._work()
+        self._work()
+
+    def _work(self) -> None:
+        while self._calls:
+            self._calls.popleft()()
+        self.flush()
+
+    def _take(self) -> list[RoundRow]:
+        with self._lock:
+            count = min(len(self._rows), MAX_BATCH)
+            batch = [self._rows.popleft() for _ in range(count)]
+        return [row for row in batch if row.target in self._known]
+
+    def _put_back(self, batch: list[RoundRow]) -> None:
+        with self._lock:
+            self._rows.extendleft(reversed(batch))
+            excess = len(self._rows) - self._max_rows
+            for _ in range(excess):
+                self._rows.popleft()
+            self.dropped += max(0, excess)
+
+    def _write_singly(self, batch: list[RoundRow], problem: str) -> None:
+        """Finds the row that cannot be written and drops it: it must not block the others."""
+        self._failed(problem)
+        for index, row in enumerate(batch):
+            try:
+                self._store.write_round([row])
+            except StoreError:
+                self._put_back(batch[index:])
+                return
+            except Exception:
+                self.dropped += 1
+                _log.exception("a row cannot be written and is dropped", target=row.target)
+            else:
+                self.written += 1
+
+    def _failed(self, problem: str) -> None:
+        self.errors += 1
+        if problem != self._problem:
+            _log.error("the database does not take rows", error=problem, waiting=self.queued)
+        self._problem = problem
+
+    def _succeeded(self, rows: int) -> None:
+        self.written += rows
+        self._last_write = self._clock.monotonic()
+        if self._problem is not None:
+            _log.info("the database takes rows again", waiting=self.queued)
+        self._problem = None

@@ -1,0 +1,79 @@
+"""The document of ``monitor status --json``: the latest assessment of every service."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from monitor.model import Verdict
+from monitor.report import iso
+
+SCHEMA = "monitor.status/1"
+STALE_SECONDS = 900.0
+"""Three times the longest interval: without a look for so long, nothing is known any more."""
+
+SEVERITY = (
+    Verdict.HARMFUL,
+    Verdict.DEGRADED,
+    Verdict.STALLED,
+    Verdict.MISREPORTED,
+    Verdict.DOWN,
+    Verdict.UNRECOGNISED,
+    Verdict.NOT_DRAFTING,
+    Verdict.UNPROVEN,
+    Verdict.NEUTRAL,
+    Verdict.HEALTHY,
+    Verdict.INSUFFICIENT,
+    Verdict.IDLE,
+    Verdict.OFF,
+)
+"""What the verdict on a service is when its targets differ: the first of these that occurs."""
+
+
+def status_document(services: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
+    """The whole document from the targets of each service."""
+    return {
+        "schema": SCHEMA,
+        "services": [_service(name, targets) for name, targets in sorted(services.items())],
+    }
+
+
+def target_document(
+    target: str,
+    role: str,
+    document: Mapping[str, Any] | None,
+    *,
+    since: float | None,
+    at: float | None,
+    problem: str | None,
+    now: float,
+) -> dict[str, Any]:
+    """One target: its assessment as JSON object, and what the assessment does not tell."""
+    return {
+        "target": target,
+        "verdict": None,
+        "sentence": "there was no look at this target yet",
+        "notes": [],
+        **(document or {}),
+        "role": role,
+        "since": None if since is None else iso(since),
+        "at": None if at is None else iso(at),
+        "stale": at is None or now - at > STALE_SECONDS,
+        "problem": problem,
+    }
+
+
+def _service(name: str, targets: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    # The plain servers of a service are there to be compared with, not to be judged.
+    judged = [t for t in targets if t["role"] != "baseline"] or list(targets)
+    words = {t["verdict"] for t in judged}
+    verdict = next((v.value for v in SEVERITY if v.value in words), None)
+    since = [t["since"] for t in judged if t["verdict"] == verdict and t["since"] is not None]
+    return {
+        "service": name,
+        "verdict": verdict,
+        "since": min(since, default=None),
+        "targets": list(targets),
+        "alerts": [],
+        "rollback": {"mode": "observe", "state": "idle"},
+    }

@@ -1,0 +1,81 @@
+"""What the web server shows, as plain values: the daemon fills them in, the web reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from monitor.model import Assessment
+
+
+@dataclass(frozen=True, slots=True)
+class TargetView:
+    """One target as of now."""
+
+    service: str
+    target: str
+    role: str
+    assessment: Assessment | None
+    """None before the first round."""
+    windows: Callable[[], Mapping[float, Assessment]]
+    """The assessment of each configured window by its length; takes some work."""
+    page_age: float | None
+    """Seconds since the last page that came; None before the first."""
+    scrape_seconds: float | None
+    """How long the last scrape took, failed or not."""
+    rounds: int
+    late: int
+    """Rounds left out because the one before was still running."""
+    tick_errors: int
+    errors: Mapping[str, int]
+    """Failed scrapes by kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """The state of the daemon itself."""
+
+    loop_age: float
+    loop_limit: float
+    waiting_for: str | None
+    """Why the daemon is not ready yet; None when it is."""
+    rounds_missed: int = 0
+    rounds_skipped: int = 0
+    rounds_failed: int = 0
+    scheduler_rebuilds: int = 0
+    clock_lead: float = 0.0
+    rows_queued: int = 0
+    rows_written: int = 0
+    rows_dropped: int = 0
+    write_errors: int = 0
+    write_age: float = 0.0
+    reload_ok: bool = True
+    reload_at: float = 0.0
+    """When the configuration was last loaded with success."""
+    config_hash: str = ""
+
+    @property
+    def alive(self) -> bool:
+        """Whether rounds are started as they should be."""
+        return self.loop_age <= self.loop_limit
+
+
+class Monitored(Protocol):
+    """What the web server asks of the daemon; all of it is safe from any thread."""
+
+    def targets(self) -> Sequence[TargetView]:
+        """All targets in the order of the configuration."""
+        ...
+
+    def health(self) -> Health:
+        """The state of the daemon itself."""
+        ...
+
+    def status(self) -> dict[str, Any]:
+        """The document of ``monitor status --json``."""
+        ...
+
+    def reload(self) -> None:
+        """Loads the configuration again; raises ``MonitorError`` and keeps the old on failure."""
+        ...
