@@ -57,6 +57,12 @@ def spacing(times: Sequence[float], default: float = DEFAULT_INTERVAL) -> float:
     return median(gaps) if gaps else default
 
 
+def widest(times: Sequence[float]) -> float | None:
+    """The time between two pages that is no gap: whoever gives the pages means them."""
+    gaps = [b - a for a, b in pairwise(times)]
+    return max(gaps) if gaps else None
+
+
 def judge_series(looks: Iterable[Look], settings: TargetSettings) -> Assessment:
     """The assessment after the last page of a series that ascends in time.
 

@@ -99,7 +99,13 @@ class Cause(StrEnum):
     """Why the verdict is what it is, as far as the page tells."""
 
     DRAFTER_DEAD = "drafter_dead"
+    INTEGRATION_SUSPECT = "integration_suspect"
     WEAK_DRAFTER = "weak_drafter"
+    DOMAIN_SHIFT = "domain_shift"
+    UPTIME_DECAY = "uptime_decay"
+    VERSION_CHANGE = "version_change"
+    SPECULATOR_CHANGED = "speculator_changed"
+    LOAD_CROSSOVER = "load_crossover"
     DEAD_TAIL = "dead_tail"
     STEP_COST = "step_cost"
     ENGINE_OUTLIER = "engine_outlier"

@@ -6,7 +6,6 @@ differ in where pages come from and which clock they pass in.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -45,7 +44,7 @@ class TargetPipeline:
     def __init__(self, settings: TargetSettings) -> None:
         self.settings = settings
         self._reader = PageReader(settings.engine, settings.draft_size)
-        self._state = TargetState(settings.name, settings.interval, settings.judge)
+        self._state = TargetState(settings.name, settings.interval, settings.judge, settings.gap)
         self._assessment: Assessment | None = None
 
     def tick(self, page: Page, now: float) -> Tick:
@@ -91,8 +90,8 @@ class TargetPipeline:
         return self._state.assess_lifetime(now)
 
     def state(self) -> str:
-        """What the next process needs to go on with the next page, as JSON text (about 1 KB)."""
-        return json.dumps(memory.to_json(self._state), separators=(",", ":"))
+        """What the next process needs to go on with the next page, as JSON text (2–4 KB)."""
+        return memory.to_text(self._state)
 
     def restore(self, state: str, history: Iterable[Increment]) -> None:
         """Goes on from ``state`` of an earlier process; ``history`` is ascending in time.

@@ -62,6 +62,8 @@ class TargetSettings:
     draft_size: int | None = None
     """``num_speculative_tokens`` where the page cannot tell."""
     interval: float = DEFAULT_INTERVAL
+    gap: float | None = None
+    """Seconds without a page after which figures are not carried on; None: 2.5 intervals."""
     timeout: float = 10.0
     """Total deadline of one scrape, from the connection to the last byte."""
     max_bytes: int = 64 * 1024 * 1024

@@ -6,16 +6,13 @@
 from __future__ import annotations
 
 import math
-import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from pydantic import SecretStr
 
-from monitor.baseline_file import load_baseline
 from monitor.check import (
     DEFAULT_WINDOW,
     Fetcher,
@@ -24,16 +21,17 @@ from monitor.check import (
     look_twice,
     spacing,
     unusable,
+    widest,
 )
 from monitor.cli import exits
-from monitor.cli.options import JsonOption
+from monitor.cli.credentials import read_credentials
+from monitor.cli.named_baseline import find_baseline
+from monitor.cli.options import DatabaseOption, JsonOption
 from monitor.cli.output import print_error, print_json
 from monitor.cli.pages import STDIN, parse_pages, read_pages
 from monitor.clock import SystemClock
-from monitor.config import files
 from monitor.config.values import (
     AUTO,
-    check_environment_name,
     default_target_name,
     parse_engine,
     parse_target_url,
@@ -41,7 +39,7 @@ from monitor.config.values import (
 from monitor.health.baseline import QuickSpeeds
 from monitor.model import Assessment, ConfigError, Engine, PageError
 from monitor.report import to_document
-from monitor.settings import Credentials, TargetSettings
+from monitor.settings import TargetSettings
 
 SCHEMA = "monitor.check/1"
 _SERVICE = "check"
@@ -66,9 +64,10 @@ def check(
         float, typer.Option(min=1, help="Seconds judged; earlier pages are history.")
     ] = DEFAULT_WINDOW,
     baseline: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Curve of TPOT without speculation (JSON)."),
+        str | None,
+        typer.Option(metavar="FILE|NAME", help="TPOT without speculation: JSON file, or stored."),
     ] = None,
+    database: DatabaseOption = None,
     engine: Annotated[
         str, typer.Option(help=f"auto, {', '.join(Engine)}; auto: from the page.")
     ] = AUTO,
@@ -112,7 +111,7 @@ def check(
     judge = judge_settings(
         window,
         _share("--threshold", threshold),
-        load_baseline(baseline) if baseline else None,
+        find_baseline(baseline, database) if baseline else None,
         _speeds(tps, baseline_tps),
     )
     common = {
@@ -123,7 +122,7 @@ def check(
     if page:
         answers = [_check_pages(page, interval, common)]
     else:
-        credentials = _credentials(
+        credentials = read_credentials(
             bearer_file, bearer_env, ca_file, cert, key, verify=not insecure
         )
         answers = _check_urls(targets or [], interval, common | {"credentials": credentials})
@@ -138,6 +137,7 @@ def _check_pages(arguments: list[str], interval: float, common: Mapping[str, Any
         service=_SERVICE,
         url="",
         interval=spacing([page.at for page in pages], interval),
+        gap=widest([page.at for page in pages]),
         **common,
     )
     return judge_series(read_pages(pages), settings)
@@ -218,47 +218,3 @@ def _speeds(tps: float | None, baseline_tps: float | None) -> QuickSpeeds | None
     if not (0 < tps < math.inf and 0 < baseline_tps < math.inf):
         raise ConfigError("--tps and --baseline-tps must be above 0")
     return QuickSpeeds(tps, baseline_tps)
-
-
-def _credentials(
-    bearer_file: Path | None,
-    bearer_env: str | None,
-    ca_file: Path | None,
-    cert: Path | None,
-    key: Path | None,
-    *,
-    verify: bool,
-) -> Credentials:
-    if bearer_file is not None and bearer_env is not None:
-        raise ConfigError("give one of --bearer-file and --bearer-env")
-    if key is not None and cert is None:
-        raise ConfigError("--key needs --cert")
-    return Credentials(
-        bearer=_bearer(bearer_file, bearer_env),
-        ca_file=_pem("--ca-file", ca_file),
-        cert_file=_pem("--cert", cert),
-        key_file=_pem("--key", key),
-        verify=verify,
-    )
-
-
-def _bearer(file: Path | None, variable: str | None) -> SecretStr | None:
-    option = "--bearer-env" if file is None else "--bearer-file"
-    try:
-        if file is not None:
-            return files.read_secret(file)
-        if variable is not None:
-            return files.secret_from(os.environ, check_environment_name(variable))
-    except ValueError as error:
-        raise ConfigError(f"{option} {error}") from None
-    return None
-
-
-def _pem(option: str, path: Path | None) -> str | None:
-    if path is None:
-        return None
-    try:
-        files.check_readable(path)
-    except ValueError as error:
-        raise ConfigError(f"{option} {error}") from None
-    return str(path)

@@ -32,8 +32,11 @@ class Acceptance:
     evidence: Evidence | None
 
 
-def acceptance(window: Window) -> Acceptance:
-    """Rate and length with intervals; None for each part the page cannot give."""
+def acceptance(window: Window, learnt_effect: float | None = None) -> Acceptance:
+    """Rate and length with intervals; None for each part the page cannot give.
+
+    ``learnt_effect`` is the design effect of this target's healthy history, if there is one.
+    """
     counts = window.counts
     drafts, tokens = counts.drafts, counts.draft_tokens
     requests = counts.requests + window.running_now if counts.requests > 0.0 else None
@@ -47,7 +50,7 @@ def acceptance(window: Window) -> Acceptance:
     if not sized:
         estimate = Estimate(length) if length is not None else None
         return Acceptance(None, estimate, None, drafts, requests, evidence)
-    effect = _design_effect(window, k, requests)
+    effect = _design_effect(window, k, requests, learnt_effect)
     rate = acceptance_interval(accepted, tokens, effect)
     return Acceptance(rate, _length(length, rate, k), k, tokens / effect, requests, evidence)
 
@@ -60,10 +63,12 @@ def _length(length: float | None, rate: Estimate, k: float | None) -> Estimate |
     return Estimate(length, min(1.0 + k * rate.low, length), max(1.0 + k * rate.high, length))
 
 
-def _design_effect(window: Window, k: float | None, requests: float | None) -> float:
-    """The assumed design effect, but never less than the spread between positions shows."""
+def _design_effect(
+    window: Window, k: float | None, requests: float | None, learnt: float | None
+) -> float:
+    """The learnt or assumed effect, but never less than the spread between positions shows."""
     counts = window.counts
-    stored = default_design_effect(counts.draft_tokens, requests or 0.0)
+    stored = learnt or default_design_effect(counts.draft_tokens, requests or 0.0)
     variance = accepted_variance(counts.position_drafts, counts.positions)
     rate = min(max(counts.accepted_tokens / counts.draft_tokens, 0.0), 1.0)
     spread = (k or 0.0) * rate * (1.0 - rate)

@@ -11,6 +11,7 @@ import operator
 from array import array
 from bisect import bisect_left
 from collections import deque
+from itertools import pairwise
 from typing import NamedTuple
 
 from monitor.model import Counts
@@ -47,17 +48,17 @@ class Block(NamedTuple):
 class _Tier:
     """Boundaries of one resolution: their times and the totals at them."""
 
-    __slots__ = ("_dropped", "_span", "_step", "times", "totals")
+    __slots__ = ("_dropped", "_span", "step", "times", "totals")
 
     def __init__(self, step: float, span: float) -> None:
-        self._step = step
+        self.step = step
         self._span = span
         self._dropped = False
         self.times: deque[float] = deque()
         self.totals: deque[array[float]] = deque()
 
     def add(self, at: float, total: array[float], slack: float) -> None:
-        if self.times and at - self.times[-1] < self._step - slack:
+        if self.times and at - self.times[-1] < self.step - slack:
             return
         self.times.append(at)
         self.totals.append(total)
@@ -128,6 +129,27 @@ class Ledger:
                 blocks.append(_block(totals[begin], totals[index]))
                 begin = index
         return blocks
+
+    def parts(self, seconds: float, number: int) -> list[tuple[float, float, Counts]]:
+        """The last ``seconds`` in at most about ``number`` parts: start, end and sums of each.
+
+        The coarsest boundaries that are fine enough are used.
+        """
+        if self._now is None:
+            return []
+        least = seconds / number
+        tier = max((t for t in self._tiers if t.step <= least), key=lambda t: t.step)
+        first = tier.first_since(self._now - seconds)
+        if first is None:
+            tier, first = self._tiers[-1], 0
+        marks = [first]
+        for index in range(first + 1, len(tier.times)):
+            if tier.times[index] - tier.times[marks[-1]] >= least - _SLACK * self._interval:
+                marks.append(index)
+        return [
+            (tier.times[a], tier.times[b], _difference(tier.totals[b], tier.totals[a]))
+            for a, b in pairwise(marks)
+        ]
 
     def _boundary(self, start: float) -> tuple[deque[float], deque[array[float]], int]:
         """The finest boundary at or after ``start`` that is kept, else the oldest of all."""

@@ -7,19 +7,33 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
+from monitor.health.detect import Cusum
+from monitor.health.reference import Reference
 from monitor.health.target import Memory, TargetState
+from monitor.health.watch import Run, Watch
 from monitor.health.whatif import StepCost
 from monitor.health.window import Track
 from monitor.model import Action, Cause, Engine, Identity, Increment, StoreError, Verdict
 
-_VERSION = 1
+_FORMAT = 1
 
 
-def to_json(state: TargetState) -> dict[str, Any]:
+def to_text(state: TargetState) -> str:
     """A JSON object with everything that the increments in the store do not tell."""
     memory = state.memory
+    # References are large and seldom change: their text is put in as it is.
+    references = ",".join(
+        f"{json.dumps(key)}:{reference.to_text()}"
+        for key, reference in memory.watch.references.items()
+    )
+    rest = json.dumps(_to_json(state), separators=(",", ":"))
+    return f'{rest[:-1]},"references":{{{references}}}}}'
+
+
+def _to_json(state: TargetState) -> dict[str, Any]:
+    memory = state.memory
     return {
-        "version": _VERSION,
+        "format": _FORMAT,
         "last_at": memory.last_at,
         "restarted_at": memory.restarted_at,
         "stalled_seconds": memory.stalled_seconds,
@@ -30,13 +44,37 @@ def to_json(state: TargetState) -> dict[str, Any]:
             for size, (cost, load) in memory.step_costs.items()
         },
         "identity": list(state.identity),
+        "version": memory.version,
+        "watch": _watch_to_json(memory.watch),
         "tracks": {label: _track_to_json(track) for label, track in memory.tracks.items()},
     }
 
 
+def _watch_to_json(watch: Watch) -> dict[str, Any]:
+    return {
+        "drop": _fields(watch.drop),
+        "rise": _fields(watch.rise),
+        "run": _fields(watch.run),
+        "k": watch.k,
+    }
+
+
+def _watch(document: dict[str, Any], references: dict[str, Any]) -> Watch:
+    return Watch(
+        references={key: Reference.from_json(ref) for key, ref in references.items()},
+        drop=Cusum(**document["drop"]),
+        rise=Cusum(**document["rise"]),
+        run=Run(**document["run"]),
+        k=document["k"],
+    )
+
+
+def _fields(record: Cusum | Run | Track) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in record.__slots__}
+
+
 def _track_to_json(track: Track) -> dict[str, Any]:
-    document = {name: getattr(track, name) for name in Track.__slots__}
-    return document | {"waiting": sorted(track.waiting)}
+    return _fields(track) | {"waiting": sorted(track.waiting)}
 
 
 def restore(state: TargetState, text: str, history: Iterable[Increment]) -> None:
@@ -46,8 +84,8 @@ def restore(state: TargetState, text: str, history: Iterable[Increment]) -> None
     """
     try:
         document = json.loads(text)
-        if document["version"] != _VERSION:
-            raise ValueError(document["version"])
+        if document["format"] != _FORMAT:
+            raise ValueError(document["format"])
         engine, *rest = document["identity"]
         identity = Identity(Engine(engine) if engine else None, *rest)
         memory = _memory(document)
@@ -63,6 +101,8 @@ def _memory(document: dict[str, Any]) -> Memory:
         last_at=document["last_at"],
         restarted_at=document["restarted_at"],
         stalled_seconds=document["stalled_seconds"],
+        version=document["version"],
+        watch=_watch(document["watch"], document["references"]),
         step_costs={
             size: (StepCost(*cost), load) for size, (*cost, load) in document["step_costs"].items()
         },

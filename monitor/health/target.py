@@ -10,8 +10,17 @@ from itertools import groupby
 from monitor.health.combine import combine
 from monitor.health.judging import JudgeSettings
 from monitor.health.ledger import Ledger, add
+from monitor.health.past import Changes, Part, Past, look_back
 from monitor.health.speedup import BLOCKS, compare
-from monitor.health.verdict import Facts, Finding, decide, gather, inconclusive, with_engines
+from monitor.health.verdict import (
+    Facts,
+    Finding,
+    decide,
+    gather,
+    inconclusive,
+    with_engines,
+)
+from monitor.health.watch import Watch
 from monitor.health.whatif import StepCost, marginal_cost, what_if
 from monitor.health.window import GAP_INTERVALS, Step, Track
 from monitor.model import (
@@ -37,7 +46,13 @@ WARM_REQUESTS = 8.0
 """Warm-up lasts for this time or these requests after a start, whichever ends later."""
 LEAST_ALTERNATIONS = 2
 """One return of an earlier worker may be chance; two are workers that take turns."""
-_LONGEST_JUDGED = 3600.0
+_PARTS = 60
+_SEEK_SICK = 60.0
+_SEEK_WELL = 600.0
+"""Seconds between two searches of the past for changes, while sick and while well."""
+_WHAT_IF_SECONDS = 60.0
+"""How long an answer about other draft sizes holds."""
+_HOUR, _DAY = 3600.0, 86_400.0
 _SAME_LOAD = 1.25
 """Ratio of two loads at which steps of different draft sizes may still be compared."""
 _OTHER_K = 0.5
@@ -59,6 +74,9 @@ class Memory:
     step_costs: dict[str, tuple[StepCost, float]] = field(default_factory=dict)
     """Cost of a step and the load it was seen at, by draft size: two sizes tell what a draft
     token costs."""
+    watch: Watch = field(default_factory=Watch)
+    version: str | None = None
+    """The engine version before the last restart."""
 
 
 @dataclass(slots=True)
@@ -73,18 +91,28 @@ class _Warmup:
 class TargetState:
     """Takes samples of one target in and gives increments and assessments out.
 
-    Pure: no clock, no I/O. ``interval`` is the nominal time between looks in seconds.
+    Pure: no clock, no I/O. ``interval`` is the nominal time between looks in seconds; a time
+    of more than ``longest`` (default 2.5 intervals) between two looks is a gap.
     """
 
-    def __init__(self, name: str, interval: float, settings: JudgeSettings) -> None:
+    def __init__(
+        self,
+        name: str,
+        interval: float,
+        settings: JudgeSettings,
+        longest: float | None = None,
+    ) -> None:
         self.name = name
         self.memory = Memory()
         self._interval = interval
+        self._longest = longest or GAP_INTERVALS * interval
         self._settings = settings
         self._ledger = Ledger(interval)
         self._engine_ledgers: dict[str, Ledger] = {}
         self._warmup: _Warmup | None = None
         self._sample: Sample | None = None
+        self._past: tuple[float, Changes] | None = None
+        self._what_if: tuple[float, WhatIf | None] | None = None
 
     @property
     def identity(self) -> Identity:
@@ -111,14 +139,25 @@ class TargetState:
             Increment(label, before, sample.at, step.counts, warmup)
             for label, step in steps.items()
         )
-        return self._remember(increments)
+        increments, total = self._remember(increments)
+        if not warmup:
+            self.memory.watch.take(
+                sample.identity, before, sample.at, total, healthy=self._may_learn
+            )
+        return increments
+
+    @property
+    def _may_learn(self) -> bool:
+        """Only from a past that nobody would call sick is learnt what is normal."""
+        verdict = self.memory.verdict
+        return verdict is not None and verdict[0] in _LEARNT_FROM
 
     def _advance(self, sample: Sample) -> dict[str, Step]:
         tracks = self.memory.tracks
         steps = {}
         for reading in sample.readings:
             track = tracks.setdefault(reading.label, Track())
-            step = track.advance(reading, sample.at, self._interval)
+            step = track.advance(reading, sample.at, self._longest)
             if step is not None:
                 steps[reading.label] = step
         if len(tracks) > len(sample.readings):
@@ -142,8 +181,9 @@ class TargetState:
         served = [r.counters["requests"] for r in sample.readings if "requests" in r.counters]
         return bool(served) and sum(served) < WARM_REQUESTS
 
-    def _remember(self, increments: tuple[Increment, ...]) -> tuple[Increment, ...]:
-        """Adds one interval to the windows; returns it with the comparison to the baseline."""
+    def _remember(self, increments: tuple[Increment, ...]) -> tuple[tuple[Increment, ...], Counts]:
+        """Adds one interval to the windows; returns it with the comparison to the baseline,
+        and the target's sums of it."""
         first = increments[0]
         total = combine({increment.label: increment.counts for increment in increments})
         if self._compares:
@@ -153,14 +193,14 @@ class TargetState:
             self._keep_warmup(first.start, first.end, total)
             # The figures do not vote, but that there was a restart belongs to the window.
             self._ledger.append(first.start, first.end, Counts(resets=total.resets))
-            return increments
+            return increments, total
         self._warmup = None
         self._ledger.append(first.start, first.end, total)
         if len(increments) > 1:
             for increment in increments:
                 ledger = self._engine_ledgers.setdefault(increment.label, Ledger(self._interval))
                 ledger.append(increment.start, increment.end, increment.counts)
-        return increments
+        return increments, total
 
     @property
     def _compares(self) -> bool:
@@ -188,15 +228,46 @@ class TargetState:
         if early is not None or sample is None:
             return early or self.down("no page yet", now)
         previous = self.memory.verdict[0] if self.memory.verdict is not None else None
+        past = self._look_back(sample, now)
         tried = []
         for seconds in self._settings.judged:
-            facts = self._facts(seconds, sample, previous)
+            facts = self._facts(seconds, sample, previous, past)
             finding = decide(facts)
             tried.append((finding, facts, seconds))
             if not inconclusive(finding, facts):
                 break
         finding, facts, seconds = max(tried, key=_weight)
+        self.memory.watch.clear(now, facts.accepted.rate, past.normal)
         return self._answer(finding, facts, seconds, now)
+
+    def _look_back(self, sample: Sample, now: float) -> Past:
+        """What is known of the time before; changes in it are only sought now and then."""
+        memory, watch = self.memory, self.memory.watch
+        sick = watch.alarmed or (memory.verdict is not None and memory.verdict[0] in _SICK)
+        patience = _SEEK_SICK if sick else _SEEK_WELL
+        if self._past is None or now - self._past[0] >= patience:
+            self._past = now, self._seek_changes(sick=sick)
+        reference = watch.reference(sample.identity)
+        return Past(
+            changes=self._past[1],
+            normal=reference.normal(now),
+            normal_rates=reference.rates,
+            restarted_at=memory.restarted_at,
+            version_changed=_differ(memory.version, sample.identity.engine_version),
+            drop_alarm=watch.drop.alarm_at,
+            drop_since=watch.drop.changed_at,
+            rise_alarm=watch.rise.alarm_at,
+        )
+
+    def _seek_changes(self, *, sick: bool) -> Changes:
+        """Changes within the last hour; for a sick target, else within the last day."""
+        found = Changes()
+        for seconds in (_HOUR, _DAY) if sick else (_HOUR,):
+            parts = self._ledger.parts(seconds, _PARTS)
+            found = look_back([Part(*part) for part in parts])
+            if found.any:
+                break
+        return found
 
     def assess_window(self, seconds: float, now: float) -> Assessment:
         """The assessment of the last ``seconds`` alone."""
@@ -236,7 +307,7 @@ class TargetState:
     def misses_pages(self, now: float) -> bool:
         """Whether the last usable page is too old for its verdict to be repeated."""
         last = self.memory.last_at
-        return last is None or now - last > GAP_INTERVALS * self._interval
+        return last is None or now - last > self._longest
 
     def _without_figures(self, now: float) -> Assessment | None:
         """The assessments that need no window at all."""
@@ -261,9 +332,15 @@ class TargetState:
             self.name, now, verdict, None, action, sentence, sample.identity, notes=sample.notes
         )
 
-    def _facts(self, seconds: float, sample: Sample, previous: Verdict | None = None) -> Facts:
+    def _facts(
+        self,
+        seconds: float,
+        sample: Sample,
+        previous: Verdict | None = None,
+        past: Past | None = None,
+    ) -> Facts:
         # The interval of the speedup needs the spread between parts of the window.
-        needs_blocks = self._compares and seconds <= _LONGEST_JUDGED
+        needs_blocks = self._compares and seconds <= _HOUR
         return gather(
             self._window(seconds, sample),
             self._ledger.compared_blocks(seconds, BLOCKS) if needs_blocks else [],
@@ -271,6 +348,8 @@ class TargetState:
             self._settings,
             baseline_matches=self._baseline_matches,
             previous=previous,
+            learnt_effect=self.memory.watch.reference(sample.identity).design_effect,
+            past=past,
         )
 
     @property
@@ -317,7 +396,7 @@ class TargetState:
             positions=() if silent else facts.table,
             speedup=None if silent else facts.speedup,
             break_even=None if silent else facts.break_even,
-            what_if=None if silent else self._what_if(facts),
+            what_if=None if silent else self._other_sizes(facts, now),
             load=facts.load,
             evidence=facts.accepted.evidence,
             baseline=(
@@ -329,8 +408,13 @@ class TargetState:
             notes=(*sample.notes, *_notes(facts)),
         )
 
-    def _what_if(self, facts: Facts) -> WhatIf | None:
+    def _other_sizes(self, facts: Facts, now: float) -> WhatIf | None:
         """The best draft size, where a baseline and counters per position are there."""
+        if self._what_if is None or now - self._what_if[0] >= _WHAT_IF_SECONDS:
+            self._what_if = now, self._seek_best_size(facts)
+        return self._what_if[1]
+
+    def _seek_best_size(self, facts: Facts) -> WhatIf | None:
         now = _step_cost(facts)
         if now is None or not facts.conclusive:
             return None
@@ -383,6 +467,9 @@ _WITHOUT_ACCEPTANCE = frozenset(
 )
 """Verdicts beside which an acceptance figure would be wrong or old."""
 
+_LEARNT_FROM = frozenset({Verdict.HEALTHY, Verdict.NEUTRAL, Verdict.UNPROVEN})
+_SICK = frozenset({Verdict.DEGRADED, Verdict.HARMFUL})
+
 _RANK = {Verdict.IDLE: 0, Verdict.INSUFFICIENT: 1, Verdict.UNPROVEN: 2}
 
 
@@ -390,6 +477,10 @@ def _weight(tried: tuple[Finding, Facts, float]) -> tuple[int, float]:
     """What was found out with certainty wins; among the rest the one with most evidence."""
     finding, _, seconds = tried
     return _RANK.get(finding.verdict, 3), seconds
+
+
+def _differ(before: str | None, now: str | None) -> bool:
+    return before is not None and now is not None and before != now
 
 
 def _running(readings: list[Reading]) -> float:

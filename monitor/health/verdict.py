@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from monitor.health import words
+from monitor.health.diagnose import Diagnosis, cause_of_loss, diagnose
 from monitor.health.figures import Acceptance, acceptance, load, positions
 from monitor.health.judging import JudgeSettings
 from monitor.health.ledger import Block
+from monitor.health.past import Past
 from monitor.health.speedup import break_even, quick_speedup, speedup
 from monitor.model import (
     Action,
@@ -40,9 +42,9 @@ BYPASS_COVERAGE = 0.02
 BYPASS_STEPS = 100.0
 MEASURED_TOKENS = 1000.0
 """Tokens after which SGLang's acceptance gauge would be measured if speculation were on."""
-DEAD_TAIL_RATE = 0.05
-HEALTHY_FIRST = 0.30
 SUSPICIOUS_RATE = 0.95
+UNHEALTHY_SHARE = 0.95
+"""Share of its normal below which acceptance, with its upper limit, is unhealthy."""
 CONTRADICTION = 0.02
 """Relative difference of two figures that should be equal, above which they contradict."""
 
@@ -71,6 +73,7 @@ class Facts:
     baseline_matches: bool
     previous: Verdict | None = None
     """The verdict before, which stands while the figures still point its way."""
+    past: Past = field(default_factory=Past)
 
     @property
     def counts(self) -> Counts:
@@ -110,9 +113,11 @@ def gather(
     *,
     baseline_matches: bool = True,
     previous: Verdict | None = None,
+    learnt_effect: float | None = None,
+    past: Past | None = None,
 ) -> Facts:
     """Computes all figures of a window once."""
-    accepted = acceptance(window)
+    accepted = acceptance(window, learnt_effect)
     carried = load(window)
     gain = _gain(window.counts, blocks, settings, baseline_matches=baseline_matches)
     pays_from = None
@@ -129,6 +134,7 @@ def gather(
         break_even=pays_from,
         baseline_matches=baseline_matches,
         previous=previous,
+        past=past or Past(),
     )
 
 
@@ -296,12 +302,8 @@ def _dead(facts: Facts) -> Finding | None:
         return None
     if requests is not None and requests < LEAST_REQUESTS:
         return None
-    return Finding(
-        Verdict.HARMFUL,
-        Cause.DRAFTER_DEAD,
-        Action.ROLL_BACK,
-        words.dead(length.value, facts.counts, facts.speedup),
-    )
+    sentence = words.dead(length.value, facts.counts, facts.speedup)
+    return Finding(Verdict.HARMFUL, Cause.DRAFTER_DEAD, Action.ROLL_BACK, sentence + _when(facts))
 
 
 def _too_little(facts: Facts) -> Finding | None:
@@ -321,13 +323,7 @@ def _by_speedup(facts: Facts) -> Finding | None:
     if gain.low > 1.0 + band or _still(facts, Verdict.HEALTHY, gain.value - 1.0, gain.low - 1.0):
         return Finding(Verdict.HEALTHY, None, _watch(facts), f"speculation pays: {figures}")
     if gain.high < 1.0 - band or _still(facts, Verdict.HARMFUL, 1.0 - gain.value, 1.0 - gain.high):
-        cost = words.percent(1.0 - gain.value)
-        return Finding(
-            Verdict.HARMFUL,
-            _cause_of_loss(facts),
-            Action.ROLL_BACK,
-            f"speculation costs {cost} of decode speed: {figures}",
-        )
+        return _loss(facts, gain, figures)
     if gain.low >= 1.0 - band and gain.high <= 1.0 + band:
         return Finding(
             Verdict.NEUTRAL, None, Action.NONE, f"speculation neither pays nor costs: {figures}"
@@ -345,12 +341,31 @@ def _still(facts: Facts, verdict: Verdict, value: float, limit: float) -> bool:
     return facts.previous is verdict and value > band and limit > -band
 
 
-def _cause_of_loss(facts: Facts) -> Cause:
+def _loss(facts: Facts, gain: Estimate, figures: str) -> Finding:
     """Too few accepted tokens, or too dear a step although enough are accepted."""
     rate = facts.accepted.rate
-    if rate is not None and rate.value >= facts.settings.threshold:
-        return Cause.STEP_COST
-    return Cause.DEAD_TAIL if _has_dead_tail(facts.table) else Cause.WEAK_DRAFTER
+    enough = rate is not None and rate.value >= facts.settings.threshold
+    found = cause_of_loss(facts.table, facts.past, accepts_enough=enough)
+    cost = words.percent(1.0 - gain.value)
+    action = found.action if found.cause in _NOT_BY_ROLLBACK else Action.ROLL_BACK
+    return Finding(
+        Verdict.HARMFUL,
+        found.cause,
+        action,
+        f"speculation costs {cost} of decode speed: {figures}{_why(facts, found)}",
+    )
+
+
+def _why(facts: Facts, found: Diagnosis) -> str:
+    """The clauses about the cause, and since when."""
+    return f"; {found.because}{_when(facts)}"
+
+
+def _when(facts: Facts) -> str:
+    past = facts.past
+    if past.since is None or not past.has_fallen:
+        return ""
+    return f"; {words.since(*past.since)}"
 
 
 def _below_threshold(facts: Facts) -> Finding | None:
@@ -358,37 +373,61 @@ def _below_threshold(facts: Facts) -> Finding | None:
     if rate is None or rate.high is None or rate.high >= threshold:
         return None
     said = words.low_acceptance(rate, threshold, facts.accepted.length, facts.speedup)
-    if _has_dead_tail(facts.table):
-        tail = _dead_tail_start(facts.table)
-        return Finding(
-            Verdict.DEGRADED,
-            Cause.DEAD_TAIL,
-            Action.LOWER_K,
-            f"{said}; draft positions from {tail} on are hardly ever accepted:"
-            f" draft {words.number(tail, 'token')} instead of {len(facts.table)}",
-        )
-    return Finding(Verdict.DEGRADED, Cause.WEAK_DRAFTER, Action.CHECK_CONFIG, said)
+    found = diagnose(facts.table, facts.past)
+    return Finding(Verdict.DEGRADED, found.cause, found.action, said + _why(facts, found))
 
 
-def _dead_tail_start(table: tuple[Position, ...]) -> int:
-    """The first position from which on nothing worth the work is accepted."""
-    alive = [p.position for p in table if p.rate >= DEAD_TAIL_RATE]
-    return max(alive, default=-1) + 1
+def _below_normal(facts: Facts) -> Finding | None:
+    """Acceptance below what is normal for this target, though above the threshold."""
+    rate, past = facts.accepted.rate, facts.past
+    expected = past.expected_rate
+    if rate is None or rate.high is None or expected is None:
+        return None
+    if not past.has_fallen:
+        return None
+    if rate.high >= UNHEALTHY_SHARE * expected:
+        return None
+    said = words.below_normal(rate, expected, facts.speedup)
+    found = diagnose(facts.table, past)
+    return Finding(Verdict.DEGRADED, found.cause, found.action, said + _why(facts, found))
 
 
-def _has_dead_tail(table: tuple[Position, ...]) -> bool:
-    if len(table) < 2 or table[0].rate < HEALTHY_FIRST:  # noqa: PLR2004
-        return False
-    return len(table) - _dead_tail_start(table) >= len(table) / 2.0
+def _slower_steps(facts: Facts) -> Finding | None:
+    """Steps that take much longer than before at the same load, with acceptance as it was."""
+    past = facts.past
+    step = past.changes.step
+    if step is None or not past.changes.is_slower or past.has_fallen:
+        return None
+    return Finding(
+        Verdict.DEGRADED,
+        Cause.STEP_COST,
+        Action.RESTART,
+        words.slower(step.before, step.after, facts.accepted)
+        + f"; {words.since(step.at, step.error)}",
+    )
+
+
+def _in_line(facts: Facts) -> Finding | None:
+    """Without a baseline, acceptance in line with its own learnt normal is healthy."""
+    rate, normal = facts.accepted.rate, facts.past.normal
+    if rate is None or normal is None or facts.speedup is not None:
+        return None
+    if rate.high is None or rate.high < UNHEALTHY_SHARE * normal.rate:
+        return None
+    if _watch(facts) is not Action.NONE:
+        return None
+    return Finding(
+        Verdict.HEALTHY, None, Action.NONE, words.in_line(rate, normal.rate, normal.hours)
+    )
 
 
 def _watch(facts: Facts) -> Action:
-    """Near-perfect acceptance of several tokens may be a loop in the output: have a look."""
-    rate, k = facts.accepted.rate, facts.accepted.k
-    suspicious = (
-        rate is not None and k is not None and k > 1.5 and rate.value >= SUSPICIOUS_RATE  # noqa: PLR2004
-    )
-    return Action.CHECK_OUTPUT if suspicious else Action.NONE
+    """Near-perfect or suddenly better acceptance may be a loop in the output: have a look."""
+    rate, k, past = facts.accepted.rate, facts.accepted.k, facts.past
+    if rate is None or k is None:
+        return Action.NONE
+    perfect = k > 1.5 and rate.value >= SUSPICIOUS_RATE  # noqa: PLR2004
+    return Action.CHECK_OUTPUT if perfect or past.has_jumped else Action.NONE
 
 
 def _unproven(facts: Facts) -> Finding:
@@ -411,6 +450,9 @@ def facts_of(facts: Facts) -> words.Unproven:
     )
 
 
+_NOT_BY_ROLLBACK = frozenset({Cause.LOAD_CROSSOVER, Cause.UPTIME_DECAY})
+"""Causes of a loss that a rollback does not cure, or not for good."""
+
 _RULES: tuple[Callable[[Facts], Finding | None], ...] = (
     _misreported,
     _no_traffic,
@@ -421,4 +463,7 @@ _RULES: tuple[Callable[[Facts], Finding | None], ...] = (
     _too_little,
     _by_speedup,
     _below_threshold,
+    _below_normal,
+    _slower_steps,
+    _in_line,
 )

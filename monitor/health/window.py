@@ -10,8 +10,8 @@ The rules, in the order in which they are tried:
    gone it might be another worker's, and the reading is only a new origin.
 4. Fields of one group only move together. While one of them is missing (a damaged line), the
    group waits and catches up with the next page.
-5. After a gap of more than 2.5 intervals a difference is only trusted when an unchanged birth
-   time rules out a restart in between.
+5. After a gap (usually more than 2.5 intervals) a difference is only trusted when an unchanged
+   birth time rules out a restart in between.
 """
 
 from __future__ import annotations
@@ -85,10 +85,10 @@ class Track:
     """True while the last page of the target did not show this engine."""
     last_at: float | None = None
 
-    def advance(self, reading: Reading, at: float, interval: float) -> Step | None:
+    def advance(self, reading: Reading, at: float, longest: float) -> Step | None:
         """The counts since the look before, or None where this is the first one.
 
-        ``interval`` is the nominal time between looks in seconds. ``at`` must not run
+        A gap is a time of more than ``longest`` seconds between looks. ``at`` must not run
         backwards.
         """
         before, self.last_at = self.last_at, at
@@ -104,7 +104,7 @@ class Track:
             return Step(counts, restarted=restarted, other_worker=other_worker)
         if restarted:
             self._begin_at_zero(reading)
-        gap = at - before > GAP_INTERVALS * interval
+        gap = at - before > longest
         if gap and (reading.birth is None or not self.births):
             self._originate(reading)
             return Step(_counts(reading, {}, (), at - before, gap=True))

@@ -35,6 +35,17 @@ def duration(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
+def clock(at: float) -> str:
+    """Time of day, UTC, to the minute."""
+    minutes = int(at // _MINUTE)
+    return f"{minutes // 60 % 24:02d}:{minutes % 60:02d} UTC"
+
+
+def since(at: float, error: float) -> str:
+    """When something changed, with its uncertainty."""
+    return f"since {clock(at)} ± {duration(max(error, 1.0))}"
+
+
 def span(window: Window) -> str:
     """How long a window is."""
     return duration(window.end - window.start) if window.end > window.start else "now"
@@ -105,6 +116,35 @@ def low_acceptance(
     return (
         f"{percent(rate.value)} of draft tokens accepted{tokens}, below the threshold of"
         f" {percent(threshold)}; {proof}"
+    )
+
+
+def below_normal(rate: Estimate, expected: float, speedup: Estimate | None) -> str:
+    """The sentence for acceptance below its own normal."""
+    proof = f"; {times(speedup)} of plain decoding" if speedup is not None else ""
+    now, then = percent(rate.value), percent(expected)
+    return f"{now} of draft tokens accepted where {then} is normal{proof}"
+
+
+def slower(before: float, after: float, accepted: Acceptance) -> str:
+    """The sentence for steps that take longer than before."""
+    rate = (
+        f" while acceptance stays at {percent(accepted.rate.value)}"
+        if accepted.rate is not None
+        else ""
+    )
+    return (
+        f"a step takes {1000.0 * after:.1f} ms instead of {1000.0 * before:.1f} at the same load"
+        f"{rate}: the engine is slow, not the drafter"
+    )
+
+
+def in_line(rate: Estimate, normal: float, hours: int) -> str:
+    """The sentence for acceptance as it always is."""
+    when = "" if hours >= 24 else " at this hour"  # noqa: PLR2004
+    return (
+        f"{percent(rate.value)} of draft tokens accepted, as is normal{when}"
+        f" ({percent(normal)}); no baseline to say whether it pays"
     )
 
 

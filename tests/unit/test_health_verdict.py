@@ -245,7 +245,8 @@ def test_sentence_of_the_classic_loss_names_both_numbers() -> None:
     assert finding.verdict is Verdict.HARMFUL
     assert finding.sentence == (
         "speculation costs 34 % of decode speed: 0.66x (0.61–0.72) of plain decoding;"
-        " 16 % of draft tokens accepted, it pays from 34 %"
+        " 16 % of draft tokens accepted, it pays from 34 %;"
+        " check that drafter and model belong together"
     )
 
 

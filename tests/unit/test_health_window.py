@@ -10,6 +10,7 @@ from monitor.health.window import Step, Track
 from monitor.model import Counts, Reading, Speculation
 
 INTERVAL = 15.0
+LONGEST = 2.5 * INTERVAL
 
 
 def reading(
@@ -42,7 +43,7 @@ def spec(drafts: float, *, birth: float | None = 100.0, **other: float) -> Readi
 
 
 def feed(track: Track, *readings: Reading, start: float = 1000.0) -> list[Step | None]:
-    return [track.advance(r, start + INTERVAL * i, INTERVAL) for i, r in enumerate(readings)]
+    return [track.advance(r, start + INTERVAL * i, LONGEST) for i, r in enumerate(readings)]
 
 
 def counts(step: Step | None) -> Counts:
@@ -81,7 +82,7 @@ def test_fall_after_the_engine_had_vanished_counts_from_zero() -> None:
     track = Track()
     feed(track, spec(100.0, birth=None))
     track.vanished = True
-    step = track.advance(spec(30.0, birth=None), 1030.0, INTERVAL)
+    step = track.advance(spec(30.0, birth=None), 1030.0, LONGEST)
     assert counts(step).drafts == 30.0
     assert counts(step).resets == 1.0
 
@@ -137,8 +138,8 @@ def test_field_that_stays_away_makes_its_group_begin_anew() -> None:
 def test_gap_is_bridged_only_with_an_unchanged_birth_time() -> None:
     for birth, expected in ((100.0, 50.0), (None, 0.0)):
         track = Track()
-        track.advance(spec(100.0, birth=birth), 1000.0, INTERVAL)
-        step = track.advance(spec(150.0, birth=birth), 1300.0, INTERVAL)
+        track.advance(spec(100.0, birth=birth), 1000.0, LONGEST)
+        step = track.advance(spec(150.0, birth=birth), 1300.0, LONGEST)
         assert counts(step).drafts == expected
         assert counts(step).seconds == 300.0
 
@@ -164,8 +165,8 @@ def test_gauge_of_an_idle_server_counts_nothing() -> None:
 def test_gauge_does_not_speak_for_a_gap() -> None:
     track = Track()
     stale = {"accept_length": 2.9, "draft_size": 3.0}
-    track.advance(reading(gauge_tokens=0.0, **stale), 1000.0, INTERVAL)  # type: ignore[arg-type]
-    step = track.advance(reading(gauge_tokens=9e5, **stale), 4600.0, INTERVAL)  # type: ignore[arg-type]
+    track.advance(reading(gauge_tokens=0.0, **stale), 1000.0, LONGEST)  # type: ignore[arg-type]
+    step = track.advance(reading(gauge_tokens=9e5, **stale), 4600.0, LONGEST)  # type: ignore[arg-type]
     assert counts(step).drafts == 0.0
 
 
@@ -214,14 +215,14 @@ def test_with_birth_times_nothing_is_lost_or_counted_twice(
 ) -> None:
     """Whatever restarts and gaps come, the deltas add up to what was really drafted."""
     track, at, birth, drafts, truth, total = Track(), 1000.0, 900.0, 7000.0, 0.0, 0.0
-    track.advance(spec(drafts, birth=birth), at, INTERVAL)
+    track.advance(spec(drafts, birth=birth), at, LONGEST)
     for grown, restart, wait in moves:
         if restart:
             birth, drafts = at + wait / 2, 0.0
         at += wait
         drafts += grown
         truth += grown
-        step = track.advance(spec(drafts, birth=birth), at, INTERVAL)
+        step = track.advance(spec(drafts, birth=birth), at, LONGEST)
         total += counts(step).drafts
         assert counts(step).drafts >= 0.0
     assert total == truth

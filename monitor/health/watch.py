@@ -1,0 +1,152 @@
+"""Keeps the references of one target and the detectors that watch against them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import sqrt
+
+from monitor.health.detect import THRESHOLD, Cusum, Scrape, rate_variance, shape_for
+from monitor.health.reference import HOURS, Normal, Reference, length_variance
+from monitor.model import Counts, Estimate, Identity
+
+_KEPT_REFERENCES = 4
+_SAME_K = 0.01
+_RUN_SECONDS = 600.0
+_RUN_LIVES = 4.0
+_DEAD_LENGTH = 1.05
+
+
+def fingerprint(identity: Identity) -> str:
+    """What a reference is bound to: figures of another kind of server do not compare."""
+    return "|".join("" if part is None else str(part) for part in identity)
+
+
+@dataclass(slots=True)
+class Run:
+    """Standardised deviations of neighbouring scrapes, to learn how they repeat each other."""
+
+    start: float | None = None
+    total: float = 0.0
+    number: float = 0.0
+    decode_seconds: float = 0.0
+    requests: float = 0.0
+
+    @property
+    def length(self) -> float:
+        """Seconds a run must last: some lives of a request."""
+        life = self.decode_seconds / self.requests if self.requests > 0.0 else 0.0
+        return max(_RUN_SECONDS, _RUN_LIVES * life)
+
+
+@dataclass(slots=True)
+class Watch:
+    """The learnt normals by fingerprint, and the evidence that acceptance left them."""
+
+    references: dict[str, Reference] = field(default_factory=dict)
+    """By fingerprint, the one in use last."""
+    drop: Cusum = field(default_factory=Cusum)
+    rise: Cusum = field(default_factory=Cusum)
+    run: Run = field(default_factory=Run)
+    k: float | None = None
+    _last: tuple[Identity, Reference] | None = None
+
+    def reference(self, identity: Identity) -> Reference:
+        """The reference for this kind of server; a few older ones are kept beside it."""
+        if self._last is not None and self._last[0] is identity:
+            return self._last[1]
+        key = fingerprint(identity)
+        found = self.references.pop(key, None) or Reference()
+        while len(self.references) >= _KEPT_REFERENCES:
+            self.references.pop(next(iter(self.references)))
+        self.references[key] = found
+        self._last = identity, found
+        return found
+
+    @property
+    def alarmed(self) -> bool:
+        """Whether one of the detectors has found a change that still stands."""
+        return self.drop.alarm_at is not None or self.rise.alarm_at is not None
+
+    @property
+    def quiet(self) -> bool:
+        """Whether there is so little evidence of a fault that the past may be learnt from."""
+        return not self.alarmed and max(self.drop.evidence, self.rise.evidence) < THRESHOLD / 2
+
+    def take(
+        self, identity: Identity, start: float, end: float, counts: Counts, *, healthy: bool
+    ) -> None:
+        """Takes in one steady interval of the target."""
+        if counts.drafts <= 0.0 or counts.draft_tokens <= 0.0 or counts.unsized_drafts > 0.0:
+            return
+        self._note_draft_size(counts)
+        reference = self.reference(identity)
+        normal = reference.normal(end)
+        if normal is not None and counts.resets <= 0.0:
+            self._watch(reference, normal, start, end, counts)
+        alive = counts.accepted_tokens >= (_DEAD_LENGTH - 1.0) * counts.drafts
+        reference.offer(start, end, counts, healthy=healthy and alive and self.quiet)
+
+    def _note_draft_size(self, counts: Counts) -> None:
+        """The rate falls as k grows, so evidence from another draft size does not add up."""
+        k = counts.draft_tokens / counts.drafts
+        if self.k is not None and abs(k - round(k)) < _SAME_K and round(k) != round(self.k):
+            self.drop.reset()
+            self.rise.reset()
+            self.run = Run()
+        if abs(k - round(k)) < _SAME_K or self.k is None:
+            self.k = k
+
+    def _watch(
+        self, reference: Reference, normal: Normal, start: float, end: float, counts: Counts
+    ) -> None:
+        k = counts.draft_tokens / counts.drafts
+        rate = counts.accepted_tokens / counts.draft_tokens
+        shape = shape_for(normal.rate, by_hour=normal.hours < HOURS)
+        variance = rate_variance(
+            Scrape(
+                requests=_requests(counts),
+                drafts=counts.drafts,
+                k=k,
+                length_variance=length_variance(reference.rates, normal.rate, k),
+            ),
+            reference.spread,
+            reference.correlation,
+        )
+        self.drop.add(start, end, normal.rate - shape.tolerance - rate, variance, shape)
+        self.rise.add(start, end, rate - normal.rate - shape.tolerance, variance, shape)
+        if self.quiet:
+            self._learn_run(
+                reference,
+                (normal.rate - rate) / sqrt(variance / reference.correlation),
+                start,
+                end,
+                counts,
+            )
+
+    def _learn_run(
+        self, reference: Reference, deviation: float, start: float, end: float, counts: Counts
+    ) -> None:
+        run = self.run
+        if run.start is None:
+            run.start = start
+        run.total += deviation
+        run.number += 1.0
+        run.decode_seconds += counts.decode_seconds
+        run.requests += counts.requests
+        if end - run.start >= run.length:
+            reference.learn_run(run.total, run.number)
+            self.run = Run()
+
+    def clear(self, now: float, rate: Estimate | None, normal: Normal | None) -> None:
+        """Ends alarms whose cause is gone: no evidence for long, and a normal window."""
+        if normal is None or rate is None or rate.low is None or rate.high is None:
+            return
+        again = rate.low <= normal.rate <= rate.high
+        self.drop.clear_if(now, normal_again=again)
+        self.rise.clear_if(now, normal_again=again)
+
+
+def _requests(counts: Counts) -> float:
+    """Requests active in a scrape: those that finished and those that still run."""
+    running = counts.running_seconds / counts.seconds if counts.seconds > 0.0 else 0.0
+    return counts.requests + running
