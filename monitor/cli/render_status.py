@@ -29,14 +29,14 @@ def _service(service: Mapping[str, Any], now: float) -> Group:
     line = Text().append_text(verdict_text(service["verdict"]))
     line.append_text(text(f"  {service['service']}", "bold", _NAME))
     if service["since"]:
-        line.append_text(text(f"  for {_age(service['since'], now)}", "dim"))
+        line.append_text(text(f"  for {format_age(service['since'], now)}", "dim"))
     return Group(line, *(_target(target, now) for target in service["targets"]), Text())
 
 
 def _target(target: Mapping[str, Any], now: float) -> Padding:
     line = Text().append_text(text(target["target"], limit=_NAME))
     line.append_text(text("  ")).append_text(verdict_text(target["verdict"]))
-    seen = f"looked at {_age(target['at'], now)} ago" if target["at"] else "never looked at"
+    seen = f"looked at {format_age(target['at'], now)} ago" if target["at"] else "never looked at"
     line.append_text(text(f"  {seen}", "yellow" if target["stale"] else "dim"))
     parts = [line, text(target["sentence"])]
     if target["problem"]:
@@ -44,7 +44,7 @@ def _target(target: Mapping[str, Any], now: float) -> Padding:
     return Padding(Group(*parts), (0, 0, 0, 2))
 
 
-def _age(at: str, now: float) -> str:
+def format_age(at: str, now: float) -> str:
     """A duration in its largest unit, as people say it."""
     seconds = max(0.0, now - parse_time(at))
     for unit in (_HOUR, _MINUTE):

@@ -9,7 +9,7 @@ from math import ceil
 from operator import add
 from typing import Any
 
-from sqlalchemy import Connection, Integer, Label, Row, cast, func, select
+from sqlalchemy import Connection, Integer, Label, Row, Select, cast, func, select
 
 from monitor.model import Counts, Increment, StoreError, Verdict
 from monitor.store.rows import HistoryRow
@@ -34,6 +34,14 @@ def load_increments(
     """
     coarse = _load_coarse(connection, target_id, now - HISTORY_SECONDS, since_fine)
     return coarse + _load_fine(connection, target_id, since_fine)
+
+
+def load_samples(
+    connection: Connection, target_id: int, start: float, end: float
+) -> list[Increment]:
+    """The samples as they were written, from ``start`` (not included) to ``end``."""
+    query = _select_samples(target_id, start).where(samples.c.end <= end)
+    return [_increment(row) for row in connection.execute(query)]
 
 
 def load_history(
@@ -69,13 +77,16 @@ def _load_coarse(
 
 
 def _load_fine(connection: Connection, target_id: int, start: float) -> list[Increment]:
-    query = (
+    return [_increment(row) for row in connection.execute(_select_samples(target_id, start))]
+
+
+def _select_samples(target_id: int, start: float) -> Select[*tuple[Any, ...]]:
+    return (
         select(series.c.label, *samples.c[1:])
         .join_from(series, samples)
         .where(series.c.target_id == target_id, samples.c.end > start)
         .order_by(samples.c.end, series.c.label)
     )
-    return [_increment(row) for row in connection.execute(query)]
 
 
 def _increment(row: Row[*tuple[Any, ...]]) -> Increment:

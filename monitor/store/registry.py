@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from sqlalchemy import Connection, select, update
 
+from monitor.model import Engine, Identity
 from monitor.settings import TargetSettings
 from monitor.store.connect import insert_into
-from monitor.store.tables import services, targets
+from monitor.store.rows import TargetFacts
+from monitor.store.tables import fingerprints, services, targets
 from monitor.store.text import clean_text, public_url, to_json
 
 
@@ -23,6 +26,25 @@ def register(
         _put_targets(connection, configured, service_ids, now)
     rows = connection.execute(select(targets.c.name, targets.c.id))
     return {name: key for name, key in rows if name in names}
+
+
+def load_facts(connection: Connection, target_id: int) -> TargetFacts:
+    """The service of a target, its interval, and the latest that its pages said of the server."""
+    query = (
+        select(targets.c.name, services.c.name, targets.c.role, targets.c.settings)
+        .join_from(targets, services)
+        .where(targets.c.id == target_id)
+    )
+    name, service, role, settings = connection.execute(query).one()
+    parts = connection.execute(
+        select(*(fingerprints.c[part] for part in Identity._fields))
+        .where(fingerprints.c.target_id == target_id)
+        .order_by(fingerprints.c.since.desc())
+        .limit(1)
+    ).first()
+    engine, *rest = parts or [None] * len(Identity._fields)
+    identity = Identity(Engine(engine) if engine else None, *rest)
+    return TargetFacts(name, service, role, json.loads(settings)["interval"], identity)
 
 
 def _add_services(connection: Connection, configured: Sequence[TargetSettings]) -> dict[str, int]:

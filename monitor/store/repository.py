@@ -9,15 +9,17 @@ from sqlalchemy import Connection, Engine, select
 
 from monitor.model import Increment, StoreError, Verdict
 from monitor.settings import TargetSettings
+from monitor.store.baselines import Baselines
 from monitor.store.connect import reading, writing
-from monitor.store.history import load_history, load_increments
-from monitor.store.registry import register
+from monitor.store.history import load_history, load_increments, load_samples
+from monitor.store.registry import load_facts, register
 from monitor.store.rounds import RoundWriter, add_event, read_memory
 from monitor.store.rows import (
     HistoryRow,
     RoundRow,
     ServiceStatus,
     StoredState,
+    TargetFacts,
     VerdictChange,
 )
 from monitor.store.status import load_statuses
@@ -33,6 +35,7 @@ class Repository:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self.baselines = Baselines(engine)
         self._rounds = RoundWriter(engine)
 
     def register(self, configured: Sequence[TargetSettings], now: float) -> dict[str, int]:
@@ -86,6 +89,16 @@ class Repository:
         """
         with reading(self._engine) as connection:
             return load_increments(connection, _target_id(connection, target), since_fine, now)
+
+    def samples(self, target: str, start: float, end: float) -> list[Increment]:
+        """The samples of a target that end in (``start``, ``end``], ascending in time."""
+        with reading(self._engine) as connection:
+            return load_samples(connection, _target_id(connection, target), start, end)
+
+    def facts(self, target: str) -> TargetFacts:
+        """What is known of a target besides its figures."""
+        with reading(self._engine) as connection:
+            return load_facts(connection, _target_id(connection, target))
 
     def statuses(self) -> list[ServiceStatus]:
         """The latest assessment of every live target, by service."""

@@ -48,6 +48,17 @@ class StoredState:
 
 
 @dataclass(frozen=True, slots=True)
+class TargetFacts:
+    """What is known of a target besides its figures."""
+
+    target: str
+    service: str
+    role: str
+    interval: float
+    identity: Identity
+
+
+@dataclass(frozen=True, slots=True)
 class TargetStatus:
     """The latest that is known about one target; None before its first tick."""
 

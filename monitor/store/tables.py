@@ -142,3 +142,36 @@ events = Table(
     _text("detail"),
     Index(None, "at"),
 )
+
+baselines = Table(
+    "baselines",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("service_id", Integer, ForeignKey("services.id"), nullable=False),
+    _text("name"),
+    Column("version", Integer, nullable=False),
+    _time("created_at"),
+    _text("points"),
+    _text("engine", nullable=True),
+    _text("engine_version", nullable=True),
+    _text("model", nullable=True),
+    Column("tensor_parallel", Integer, nullable=True),
+    _text("provenance"),
+    Column("valid", Boolean, nullable=False),
+    _text("reason", nullable=True),
+    _time("deleted_at", nullable=True),
+    _text("deleted_by", nullable=True),
+    UniqueConstraint("service_id", "name", "version"),
+)
+
+# The newest row of a service says which baseline is its own; nothing is ever changed in it.
+baseline_activations = Table(
+    "baseline_activations",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("service_id", Integer, ForeignKey("services.id"), nullable=False),
+    Column("baseline_id", Integer, ForeignKey("baselines.id"), nullable=True),
+    _time("at"),
+    _text("who"),
+    Index(None, "service_id", "id"),
+)

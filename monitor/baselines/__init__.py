@@ -1,0 +1,1 @@
+"""Baselines: where curves without speculation come from, and what is compared with them."""

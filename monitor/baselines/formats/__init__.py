@@ -1,0 +1,1 @@
+"""One module for each load tool whose results are understood."""

@@ -1,0 +1,108 @@
+"""A small plot of a line over a logarithmic axis, for terminals; ASCII where need be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+from monitor.cli.output import is_plain_terminal
+
+_WIDTH = 56
+_HEIGHT = 10
+_ROOM = 9
+"""Columns in front of the plot, for the labels of its axis."""
+
+
+def plot(
+    points: Sequence[tuple[float, float]],
+    *,
+    unit: str,
+    mark: float | None = None,
+    from_zero: bool = True,
+) -> str:
+    """The points over log2 of their first figure, joined by a dotted line.
+
+    Args:
+        points: Ascending in the first figure, which is above 0.
+        unit: What the second figure is in; stands above the axis.
+        mark: A level to draw a line at.
+        from_zero: Whether the axis begins at zero.
+    """
+    if not points:
+        return ""
+    dot, line, rule, corner, bar = ("*", ".", "-", "+", "|")
+    if not is_plain_terminal():
+        dot, line, rule, corner, bar = ("●", "·", "─", "└", "│")
+    rows = [[" "] * _WIDTH for _ in range(_HEIGHT)]
+    x_of, y_of, top, bottom = _scales(points, mark, from_zero=from_zero)
+    if mark is not None:
+        rows[y_of(mark)] = [rule] * _WIDTH
+    for one, other in pairwise(points):
+        for column in range(x_of(one[0]), x_of(other[0]) + 1):
+            rows[y_of(_between(one, other, column, x_of))][column] = line
+    for x, y in points:
+        rows[y_of(y)][x_of(x)] = dot
+    labels = {0: top, _HEIGHT - 1: bottom}
+    if mark is not None:
+        labels.setdefault(y_of(mark), mark)
+    body = [
+        f"{_label(labels.get(number)):>{_ROOM - 2}} {bar}{''.join(row).rstrip()}"
+        for number, row in enumerate(rows)
+    ]
+    axis = f"{'':>{_ROOM - 1}}{corner}{rule * _WIDTH}"
+    return "\n".join([f"{unit:>{_ROOM - 2}}", *body, axis, _ticks([x for x, _ in points], x_of)])
+
+
+def _scales(
+    points: Sequence[tuple[float, float]], mark: float | None, *, from_zero: bool
+) -> tuple[_Scale, _Scale, float, float]:
+    values = [y for _, y in points] + ([mark] if mark is not None else [])
+    top = max(values)
+    bottom = 0.0 if from_zero else min(values)
+    if top <= bottom:
+        top = bottom + (abs(bottom) or 1.0)
+    first, last = math.log2(points[0][0]), math.log2(points[-1][0])
+    x_of = _Scale(first, last, 0, _WIDTH - 1, logarithmic=True)
+    return x_of, _Scale(bottom, top, _HEIGHT - 1, 0), top, bottom
+
+
+class _Scale:
+    """From figures to columns or rows."""
+
+    def __init__(
+        self, low: float, high: float, first: int, last: int, *, logarithmic: bool = False
+    ) -> None:
+        self._low, self._span = low, high - low
+        self._first, self._cells = first, last - first
+        self._logarithmic = logarithmic
+
+    def __call__(self, value: float) -> int:
+        place = math.log2(value) if self._logarithmic else value
+        share = (place - self._low) / self._span if self._span > 0.0 else 0.5
+        return self._first + round(self._cells * min(max(share, 0.0), 1.0))
+
+
+def _between(
+    one: tuple[float, float], other: tuple[float, float], column: int, x_of: _Scale
+) -> float:
+    """The height of the straight line between two points, in the plot's own columns."""
+    left, right = x_of(one[0]), x_of(other[0])
+    share = (column - left) / (right - left) if right > left else 0.0
+    return one[1] + share * (other[1] - one[1])
+
+
+def _label(value: float | None) -> str:
+    return "" if value is None else f"{value:.3g}"
+
+
+def _ticks(loads: Sequence[float], x_of: _Scale) -> str:
+    """Labels below the axis, as many as find room."""
+    cells = [" "] * (_WIDTH + 8)
+    free = 0
+    for load in loads:
+        text, column = f"{load:.3g}", x_of(load)
+        if column >= free:
+            cells[column : column + len(text)] = text
+            free = column + len(text) + 1
+    return " " * _ROOM + "".join(cells).rstrip()
