@@ -74,6 +74,8 @@ class Dialect:
     """Regular expression of the prefix; it must begin with literal bytes."""
     figures: Mapping[str, Figure]
     compose: Compose
+    vital: frozenset[str] = frozenset({"drafts", "draft_tokens", "accepted", "emitted"})
+    """Figures without which speculation cannot be judged."""
     engine_label: str = "engine"
     rank_labels: tuple[str, ...] = ()
     """Labels whose values number copies of one figure; the lowest combination is used."""
@@ -126,14 +128,16 @@ class Dialect:
             if not name.endswith(("_created", "_bucket", "_sum", "_count"))
         )
 
+    @cached_property
+    def _any_name(self) -> re.Pattern[bytes]:
+        return re.compile(self.prefix + rb"([a-zA-Z0-9_:]*+)")
+
     def named_by(self, line: bytes) -> frozenset[bytes]:
-        """The names that a malformed line may have been meant for."""
-        match = re.match(self.prefix + rb"([a-zA-Z0-9_:]*+)", line)
-        if match is None:
-            return frozenset()
-        whole = len(match[0]) < len(line)
-        return frozenset(
-            name
-            for name in self.routes
-            if name == match[1] or (not whole and name.startswith(match[1]))
-        )
+        """The names that a malformed line may have been meant for, wherever they stand in it."""
+        meant: set[bytes] = set()
+        for match in self._any_name.finditer(line):
+            if match[1] in self.routes:
+                meant.add(match[1])
+            elif match.end() == len(line):
+                meant.update(name for name in self.routes if name.startswith(match[1]))
+        return frozenset(meant)

@@ -120,6 +120,19 @@ class Layout:
                 self._parts[engine].pop(figure, None)
             self._plans[engine] = _plan(self._parts[engine])
 
+    @property
+    def size(self) -> int:
+        """How many figures the page shows, each engine's counted."""
+        return sum(map(len, self._parts.values()))
+
+    def missing_in(self, later: Layout | None) -> int:
+        """How many of the figures a later page does not show at all."""
+        shown = {} if later is None else later._parts
+        return sum(
+            len(figures.keys() - shown.get(engine, {}).keys())
+            for engine, figures in self._parts.items()
+        )
+
     def lost_since(self, before: Layout) -> dict[str, frozenset[str]]:
         """Figures of engines still shown of which a line of ``before`` is missing."""
         return {

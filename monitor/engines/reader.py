@@ -16,6 +16,21 @@ DIALECTS: dict[Engine, Dialect] = {
 _FIRST_LOOKS = 64
 _LOOK_EVERY = 16
 """All lines are looked at on the first pages and then now and then: they only make notes."""
+_CUT_SHORT = 0.25
+"""Share of its figures that a page may lose before nothing of it is believed."""
+_WAITING = (
+    "output_tokens",
+    "drafts",
+    "draft_tokens",
+    "accepted_tokens",
+    "gauge_tokens",
+    "decode_seconds",
+    "decode_tokens",
+    "decode_steps",
+    "engine_steps",
+    "batched_steps",
+)
+"""Counters that are held back together, so that none is taken for all there was."""
 
 
 class Found(NamedTuple):
@@ -24,6 +39,8 @@ class Found(NamedTuple):
     layout: Layout
     figures: dict[str, Figures]
     notes: tuple[str, ...]
+    waits: bool = False
+    """True where speculation cannot be counted; then nothing is, until the next page."""
 
 
 class PageReader:
@@ -36,9 +53,10 @@ class PageReader:
         self._layout: Layout | None = None
         self._pages = 0
         self._malformed = False
+        self._incomplete = False
         self._has_unknown_names = False
         self._birth_figure: str | None = None
-        self._rate_definition = sglang.RateDefinition()
+        self._draft_sizes = sglang.DraftSizes()
         self._settlement = sglang.Settlement()
         self._v0_totals: dict[str, vllm_v0.RawTotals] = {}
 
@@ -54,11 +72,13 @@ class PageReader:
         if found is None or dialect is None:
             return Sample(at, Identity(), [])
         notes = list(found.notes)
-        readings = self._readings(dialect, page, found.figures, notes)
+        readings = self._readings(dialect, page, found, notes)
         if dialect.engine is Engine.SGLANG:
             problem = self._settlement.settle(readings, found.figures, loads)
             if problem:
                 notes.append(problem)
+        if found.waits:
+            _hold_back(readings)
         identity = _identity(dialect, found.layout, readings)
         return Sample(at, identity, readings, tuple(notes))
 
@@ -71,7 +91,10 @@ class PageReader:
         if lines.names != layout.names or lines.labels != layout.labels or any(lines.rests):
             return None
         values = exposition.numbers(lines.values)
-        return None if values is None else Found(layout, layout.figures(values), layout.notes)
+        if values is None:
+            return None
+        self._incomplete = False
+        return Found(layout, layout.figures(values), layout.notes)
 
     def _is_due_a_look(self, page: bytes) -> bool:
         self._pages += 1
@@ -90,7 +113,8 @@ class PageReader:
         if dialect is None:
             if not exposition.has_metrics(page):
                 raise PageError("not a metrics page: no line of it is a metric")
-            self._dialect, self._layout = None, None
+            self._refuse_half_a_page(None)
+            self._dialect = None
             return None
         if dialect is not self._dialect:
             self._dialect, self._layout = dialect, None
@@ -103,12 +127,15 @@ class PageReader:
         damaged = found.damaged | twice | exposition.torn(page, dialect.begun, lines)
         damaged = damaged.union(*map(dialect.named_by, malformed))
         layout = lay_out(dialect, found._replace(damaged=damaged), self._layout)
+        self._refuse_half_a_page(layout)
         lost = _lost(dialect, damaged, layout, self._layout)
-        self._keep(layout, damaged)
+        waits = self._must_wait(dialect, layout, lost)
+        if not damaged:
+            self._layout = layout
         self._choose_birth(page, layout)
         layout.drop(lost)
         notes = [*layout.notes, *_notes(found, twice, malformed, lost)]
-        return Found(layout, layout.figures(found.values, lost), tuple(notes))
+        return Found(layout, layout.figures(found.values, lost), tuple(notes), waits)
 
     def _choose(self, page: bytes) -> Dialect | None:
         """The engine of the page before or the first that fits, unless one is configured."""
@@ -119,32 +146,19 @@ class PageReader:
             candidates = [*known, *DIALECTS.values()]
         return next((d for d in candidates if d.mark.search(page)), None)
 
-    def _keep(self, layout: Layout, damaged: frozenset[bytes]) -> None:
-        """Remembers how the page is laid out, unless damage made it so.
-
-        Raises ``PageError`` for a page that has lost every figure: it was cut short at a line
-        end, or the server has started anew and says so again on the next page.
-        """
-        before = self._layout
-        if not damaged:
-            self._layout = layout
-        if before is not None and before.engines and not layout.engines:
-            self._layout = None
-            raise PageError("the page shows none of the figures of the page before")
-
     def _readings(
-        self, dialect: Dialect, page: bytes, engines: dict[str, Figures], notes: list[str]
+        self, dialect: Dialect, page: bytes, found: Found, notes: list[str]
     ) -> list[Reading]:
-        births = self._births(page, engines)
+        births = self._births(page, found.figures)
         readings = []
-        for label in sorted(engines):
-            figures = engines[label]
+        for label in sorted(found.figures):
+            figures = found.figures[label]
             reading = dialect.compose(label, figures, self._draft_size)
             reading.birth = births.get(label)
             if vllm_v0.is_v0(figures):
                 self._correct_v0(label, reading, figures, notes)
-            if reading.draft_size is None and dialect.engine is Engine.SGLANG:
-                reading.draft_size = self._rate_definition.draft_size(figures)
+            if dialect.engine is Engine.SGLANG:
+                self._draft_sizes.complete(reading, figures)
             if self._has_unknown_names and reading.speculation is Speculation.ABSENT:
                 reading.speculation = Speculation.UNKNOWN_NAMES
             readings.append(reading)
@@ -160,6 +174,40 @@ class PageReader:
             for label, figures in engines.items()
             if "created" in figures.values
         }
+
+    def _must_wait(
+        self, dialect: Dialect, layout: Layout, lost: dict[str, frozenset[str]]
+    ) -> bool:
+        """Whether nothing on this page is to be counted before the next one.
+
+        Tokens without the drafts that gave them would look like a server that does not draft,
+        one engine without the others like a change of all. All counters catch up with the
+        next page; only what stays away for longer is given up.
+        """
+        before, was_incomplete = self._layout, self._incomplete
+        vital = any(not figures.isdisjoint(dialect.vital) for figures in lost.values())
+        missing = before is not None and not set(before.engines) <= set(layout.engines)
+        self._incomplete = bool(layout.engines) and (vital or missing)
+        return self._incomplete and not was_incomplete
+
+    def _refuse_half_a_page(self, layout: Layout | None) -> None:
+        """Raises ``PageError`` for a page that has lost most of what the one before showed.
+
+        It was cut short at the end of a line, or the server has started anew; then it says so
+        again on the next page. A page with nothing at all may also be a server that has not
+        served anything since its start, unless its figures are there from the start.
+        """
+        before = self._layout
+        if before is None:
+            return
+        if layout is not None and not layout.engines and self._birth_figure is None:
+            return
+        missing = before.missing_in(layout)
+        if missing and missing >= _CUT_SHORT * before.size:
+            self._layout = None
+            raise PageError(
+                f"the page is cut short: {missing} of {before.size} figures are missing"
+            )
 
     def _choose_birth(self, page: bytes, layout: Layout) -> None:
         """Settles for good which line tells when the engine began: two lines differ by seconds."""
@@ -182,6 +230,13 @@ class PageReader:
                     "vLLM's V0 engine adds up running totals: figures need looks 5 s apart,"
                     " so that exactly one update lies between two"
                 )
+
+
+def _hold_back(readings: list[Reading]) -> None:
+    for reading in readings:
+        reading.positions = ()
+        for name in _WAITING:
+            reading.counters.pop(name, None)
 
 
 def _lost(

@@ -17,10 +17,11 @@ from monitor.model import SHARED, Engine, Reading, Speculation
 _NEAR = 0.02
 """How far from a whole number the derived draft size may lie and still be believed."""
 _MOST_DRAFT_TOKENS = 4096.0
+_SIZES = ("accept_length", "accept_rate", "spec_draft_tokens")
 _VERIFICATION = ("verify_calls", "generation", "requests")
+_DRAFTS = ("drafts", "accepted_tokens", "gauge_tokens")
 _FROM_MOMENTS = (
-    "drafts",
-    "accepted_tokens",
+    *_DRAFTS,
     "decode_seconds",
     "decode_tokens",
     "decode_steps",
@@ -95,7 +96,8 @@ def _speculation(figures: Figures) -> Speculation:
         return Speculation.ABSENT
     if length == 0.0 and not values.get("verify_calls"):
         return Speculation.UNMEASURED
-    if values.get("spec_steps") == 0.0:
+    if values.get("spec_steps") == 0.0 and length is not None and length >= 1.0:
+        # The number of steps, too, is 0.0 until something was measured.
         return Speculation.DISABLED
     return Speculation.CONFIGURED
 
@@ -105,6 +107,23 @@ def _draft_size(values: dict[str, float], configured: float | None) -> float | N
     if values.get("spec_draft_tokens", 0.0) >= 2.0:  # noqa: PLR2004
         return values["spec_draft_tokens"] - 1.0
     return configured
+
+
+class DraftSizes:
+    """The draft size of each rank where the page does not tell it plainly."""
+
+    def __init__(self) -> None:
+        self._definition = RateDefinition()
+        self._known: dict[str, float] = {}
+
+    def complete(self, reading: Reading, figures: Figures) -> None:
+        """Fills in the size from length and rate, or as it was before while these are lost."""
+        if reading.draft_size is None and not figures.lost.isdisjoint(_SIZES):
+            reading.draft_size = self._known.get(reading.label)
+        elif reading.draft_size is None:
+            reading.draft_size = self._definition.draft_size(figures)
+        if reading.draft_size is not None:
+            self._known[reading.label] = reading.draft_size
 
 
 class RateDefinition:
@@ -146,9 +165,9 @@ class Settlement:
     ) -> str | None:
         """Leaves one source for each figure of ``readings``; returns a note about the others."""
         _share_out(readings)
-        if any(_has_lost_verification(engine) for engine in figures.values()):
-            # The counters catch up with the next page; the gauge would count twice.
-            _withhold(readings, ("drafts", "accepted_tokens"))
+        if any(map(_has_lost_drafts, figures.values())):
+            # All catch up with the next page; until then, one would count for the other.
+            _withhold(readings, _DRAFTS)
         problem = None if loads is None else apply_moments(readings, loads)
         if not self._may_use(moments=loads is not None and problem is None):
             _withhold(readings, _FROM_MOMENTS)
@@ -168,13 +187,13 @@ class Settlement:
         return False
 
 
-def _has_lost_verification(figures: Figures) -> bool:
-    return figures.shows("verify_calls") and not figures.lost.isdisjoint(_VERIFICATION)
+def _has_lost_drafts(figures: Figures) -> bool:
+    needed = _VERIFICATION if figures.shows("verify_calls") else ()
+    return not figures.lost.isdisjoint(("accept_length", "decoded", *needed))
 
 
 def _withhold(readings: list[Reading], names: tuple[str, ...]) -> None:
     for reading in readings:
-        reading.accept_length = None
         for name in names:
             reading.counters.pop(name, None)
 
@@ -254,6 +273,7 @@ SGLANG = Dialect(
     engine=Engine.SGLANG,
     prefix=rb"sglang[:_]",
     compose=compose,
+    vital=frozenset({"accept_length", "decoded", *_VERIFICATION}),
     engine_label="dp_rank",
     # A tensor- or pipeline-parallel rank exports a copy of the same figures.
     rank_labels=("pp_rank", "tp_rank"),

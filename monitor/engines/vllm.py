@@ -186,6 +186,7 @@ TENSORRT_LLM = Dialect(
     engine=Engine.TENSORRT_LLM,
     prefix=rb"trtllm[:_]",
     compose=_compose_tensorrt_llm,
+    vital=frozenset({"draft_tokens", "accepted", "drafted_by_position", "accepted_by_position"}),
     harmless=frozenset({"spec_decode_acceptance_length", "spec_decode_draft_overhead"}),
     figures={
         "generation": Figure(("generation_tokens_total",)),
