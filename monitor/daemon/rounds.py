@@ -87,12 +87,19 @@ def slot_of(name: str, interval: float) -> Slot:
 
 
 class Rounds(Generic[M]):
-    """Hands each member out once an interval, and notices when that stops."""
+    """Hands each member out once an interval, and notices when that stops.
 
-    def __init__(self, clock: Clock, submit: Callable[[M], object]) -> None:
+    Args:
+        clock: the clock of the machine, which the scheduler goes by whatever it is told.
+        submit: takes a member that was claimed.
+        pace: how many seconds of the members' intervals pass in one of the machine's.
+    """
+
+    def __init__(self, clock: Clock, submit: Callable[[M], object], pace: float = 1.0) -> None:
         self.counts = RoundCounts()
         self._clock = clock
         self._submit = submit
+        self._pace = pace
         self._lock = threading.Lock()
         self._slots: dict[Slot, tuple[M, ...]] = {}
         self._scheduler: BackgroundScheduler | None = None
@@ -117,7 +124,7 @@ class Rounds(Generic[M]):
         """Replaces the members; keeps running if it was running."""
         slots = defaultdict(list)
         for member in members:
-            slots[slot_of(member.name, member.interval)].append(member)
+            slots[slot_of(member.name, member.interval / self._pace)].append(member)
         with self._lock:
             self._slots = {slot: tuple(found) for slot, found in slots.items()}
             if self._scheduler is not None:

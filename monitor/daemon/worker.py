@@ -30,8 +30,8 @@ _log = structlog.get_logger(__name__)
 class Fetcher(Protocol):
     """Where pages come from: a ``Scraper``."""
 
-    def fetch(self, deadline: float | None = None) -> Page:
-        """The pages; raises ``ScrapeError``."""
+    def fetch(self) -> Page:
+        """The pages, within the target's timeout; raises ``ScrapeError``."""
         ...
 
     def abort(self) -> None:
@@ -75,7 +75,7 @@ class Worker:
         self._clock = clock
         self._timeline = timeline
         self._sink = sink
-        self._fetcher: Fetcher = fetcher or Scraper(settings, clock=clock.monotonic)
+        self._fetcher: Fetcher = fetcher or Scraper(settings)
         self._pipeline = TargetPipeline(settings)
         self._era = timeline.era
         self._predecessor = predecessor
@@ -127,7 +127,7 @@ class Worker:
             return
         began = self._clock.monotonic()
         try:
-            self._round(began)
+            self._round()
             self._crash = None
         except Exception as error:
             # The other border of the daemon: a mistake of ours about one target's page must
@@ -174,10 +174,10 @@ class Worker:
             errors=self.errors.copy(),
         )
 
-    def _round(self, began: float) -> None:
+    def _round(self) -> None:
         self._inherit()
         try:
-            page = self._fetcher.fetch(began + self.settings.timeout)
+            page = self._fetcher.fetch()
         except ScrapeError as error:
             if not self._retired:
                 self._missed(error)
