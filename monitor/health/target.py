@@ -361,7 +361,8 @@ class TargetState:
         span = self._ledger.window(seconds)
         running = _running(sample.readings)
         start, end, counts = span or (sample.at, sample.at, Counts())
-        if self._warmup is not None and counts.seconds <= 0.0:
+        if self._warmup is not None:
+            # What the server did before it started anew says nothing about what runs now.
             warm = self._warmup
             return Window(warm.start, warm.end, warm.counts, running_now=running, warming_up=True)
         recent = [at for at in self.memory.alternations if at > start]

@@ -229,7 +229,9 @@ def _no_traffic(facts: Facts) -> Finding | None:
         )
     if facts.speculation is Speculation.ABSENT:
         return Finding(Verdict.OFF, None, Action.NONE, words.off(facts.load))
-    if any((counts.output_tokens, counts.drafts, counts.decode_steps, counts.requests)):
+    # Requests that finish with the last tokens of before move counters of drafts as well.
+    excerpt = counts.drafts > 0.0 and counts.requests <= 0.0
+    if counts.output_tokens > 0.0 or counts.decode_steps > 0.0 or excerpt:
         return None
     if facts.window.warming_up:
         return None
@@ -332,13 +334,12 @@ def _by_speedup(facts: Facts) -> Finding | None:
 
 
 def _still(facts: Facts, verdict: Verdict, value: float, limit: float) -> bool:
-    """Whether the verdict before stands: its value is clear, its limit not beyond the band.
+    """Whether the verdict before stands: its value is clear, and most of its interval agrees.
 
     Without this a target whose interval touches the edge of the dead-band would change its
     verdict with every other page.
     """
-    band = facts.settings.dead_band
-    return facts.previous is verdict and value > band and limit > -band
+    return facts.previous is verdict and value > facts.settings.dead_band and limit > -value
 
 
 def _loss(facts: Facts, gain: Estimate, figures: str) -> Finding:

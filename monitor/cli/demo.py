@@ -1,0 +1,84 @@
+"""``monitor demo``: a recorded incident, played to the real daemon."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from monitor.cli.run import LogLevel
+from monitor.cli.output import print_text
+from monitor.cli.render import print_rich, text, verdict_text
+from monitor.demo.play import Demo, Line, clock_text
+from monitor.logs import configure
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+_TARGET_WIDTH = 10
+_VERDICT_WIDTH = 12
+
+
+@app.command()
+def demo(
+    *,
+    once: Annotated[
+        bool, typer.Option("--once", help="End by itself: 0 when the expected verdicts came.")
+    ] = False,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of the endpoints; 0 takes a free one.")
+    ] = 0,
+    log_level: Annotated[LogLevel, typer.Option(help="Least level logged.")] = LogLevel.ERROR,
+) -> int:
+    """Watch a real incident unfold, 20 times as fast: needs nothing but Python."""
+    configure(as_json=False, level=log_level)
+    with tempfile.TemporaryDirectory(prefix="monitor-demo-") as folder:
+        database = f"sqlite:///{Path(folder) / 'demo.db'}"
+        play = Demo(database, _tell, port=port)
+        with play.playing() as address:
+            _introduce(address, database)
+            passed = play.tell_until_end()
+            _conclude(address, database, passed=passed, once=once)
+            if not once:
+                play.tell_forever()
+    return 0 if passed else 1
+
+
+def _introduce(address: str, database: str) -> None:
+    print_text("A recorded incident, played 20 times as fast to the real daemon.")
+    print_text(f"endpoints  {address}/metrics  /api/v1/status  /readyz")
+    print_text(f"database   {database}\n\n")
+
+
+def _conclude(address: str, database: str, *, passed: bool, once: bool) -> None:
+    if passed:
+        print_text("\nThe daemon saw both collapses, and the plain server for what it is.")
+    else:
+        print_text("\nThe expected verdicts did not come.")
+    if not once:
+        print_text("The endpoints stay open until Ctrl-C. Try meanwhile:")
+        print_text(f"  monitor status --database {database}")
+        print_text(f"  monitor history --target code-spec --database {database}")
+        print_text(f"  curl -s {address}/metrics | grep ^monitor_verdict")
+
+
+def _tell(line: Line) -> None:
+    """One line of the story: time, target, verdict and sentence, wrapped under itself."""
+    row = Table.grid(padding=(0, 1))
+    row.add_column(no_wrap=True)
+    if line.target is None or line.verdict is None:
+        row.add_column()
+        row.add_row(text(clock_text(line.at), "dim"), text(f"-- {line.text}", "italic"))
+    else:
+        row.add_column(no_wrap=True, min_width=_TARGET_WIDTH)
+        row.add_column(no_wrap=True, min_width=_VERDICT_WIDTH)
+        row.add_column()
+        row.add_row(
+            text(clock_text(line.at), "dim"),
+            text(line.target),
+            verdict_text(line.verdict),
+            text(line.text),
+        )
+    print_rich(row)
