@@ -42,6 +42,7 @@ _LINE = re.compile(
     rb"[a-zA-Z_:][a-zA-Z0-9_:]*+(?:[ \t]*+(" + _LABEL_BLOCK.pattern + rb")[ \t]*+|[ \t]++)"
     rb"([^ \t\n{}]++)(?:[ \t]++[-+0-9.eE]++)?+(?:[ \t]++# \{[^\n]*+)?+[ \t]*+$"
 )
+_MALFORMED = re.compile(rb"\n(?!#|\n|" + _LINE.pattern[:-1] + rb"(?:\n|\Z))(?P<line>[^\n]++)")
 _ESCAPE = re.compile(r'\\([\\"n])')
 _INDENTED = re.compile(rb"\n[ \t]++")
 _ANY_METRIC = re.compile(
@@ -219,20 +220,11 @@ def torn(page: bytes, begun: re.Pattern[bytes], lines: Lines) -> frozenset[bytes
     return frozenset(name for name, number in missing.items() if number > 0)
 
 
-def looks_torn(page: bytes) -> bool:
-    """Whether braces do not pair up: the cheapest sign of a malformed line."""
-    return len(page) <= LARGEST_LOOK and page.count(b"{") != page.count(b"} ")
-
-
 def malformed(page: bytes) -> list[bytes]:
     """The lines that are not exposition format."""
     if len(page) > LARGEST_LOOK:
         return []
-    return [
-        line
-        for line in page.split(b"\n")
-        if line and not line.startswith(b"#") and not _LINE.match(line)
-    ]
+    return [match["line"] for match in _MALFORMED.finditer(page)]
 
 
 def parse_labels(text: bytes) -> dict[str, str]:

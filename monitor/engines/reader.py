@@ -13,8 +13,8 @@ DIALECTS: dict[Engine, Dialect] = {
     dialect.engine: dialect
     for dialect in (vllm.VLLM, sglang.SGLANG, vllm.TENSORRT_LLM, vllm.LLAMA_CPP, vllm.LMDEPLOY)
 }
-_FIRST_LOOKS = 64
-_LOOK_EVERY = 16
+_FIRST_LOOKS = 32
+_LOOK_EVERY = 32
 """All lines are looked at on the first pages and then now and then: they only make notes."""
 _CUT_SHORT = 0.25
 """Share of its figures that a page may lose before nothing of it is believed."""
@@ -104,7 +104,7 @@ class PageReader:
             return False
         if self._dialect is not None:
             self._has_unknown_names = bool(self._dialect.unknown_names(page))
-        return exposition.looks_torn(page)
+        return bool(exposition.malformed(page))
 
     def _figures(self, page: bytes) -> Found | None:
         """The figures of a page that differs from the one before; every line is looked at."""

@@ -39,6 +39,10 @@ def compose(label: str, figures: Figures, draft_size: float | None) -> Reading:
         )
         if figure in values
     }
+    if "accepted" not in values:
+        # Drafts alone would read as if not one of them had been accepted.
+        counters.pop("drafts", None)
+        counters.pop("draft_tokens", None)
     if "generation" in values and "ttft_count" in values:
         counters["decode_tokens"] = values["generation"] - values["ttft_count"]
     if "itl_count" in values and "steps" in values:

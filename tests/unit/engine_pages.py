@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -101,7 +102,7 @@ def settings(
 
 def spacing(shots: Sequence[Shot]) -> float:
     """The usual time between two pages."""
-    return median(b.at - a.at for a, b in zip(shots, shots[1:], strict=False))
+    return median(b.at - a.at for a, b in pairwise(shots))
 
 
 def ticks(shots: Sequence[Shot], target: TargetSettings) -> list[Tick]:
@@ -112,7 +113,7 @@ def ticks(shots: Sequence[Shot], target: TargetSettings) -> list[Tick]:
 
 def widest(shots: Sequence[Shot]) -> float:
     """The longest time between two pages."""
-    return max(b.at - a.at for a, b in zip(shots, shots[1:], strict=False))
+    return max(b.at - a.at for a, b in pairwise(shots))
 
 
 def counted(shots: Sequence[Shot], draft_size: int | None = None) -> dict[str, Counts]:

@@ -58,7 +58,7 @@ def test_most_gauges_are_nearer_than_a_twentieth(folder: str) -> None:
         abs(1.0 + i.counts.accepted_tokens / i.counts.drafts - _true_length(group))
         for snapshot, increments in _increments(folder)
         for group, (label, i) in zip(
-            snapshot["groups"] or [],  # type: ignore[arg-type, call-overload]
+            snapshot["groups"] or [],  # type: ignore[call-overload]
             [item for item in sorted(increments.items()) if item[0] != SHARED],
             strict=False,
         )

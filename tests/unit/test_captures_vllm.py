@@ -285,7 +285,7 @@ def test_v0_pages_further_apart_give_a_note_and_never_a_number(names: tuple[str,
     for tick in ticks(_v0(*names), settings(30.0))[1:]:
         assert tick.assessment.acceptance_rate is None
         assert tick.assessment.acceptance_length is None
-        assert tick.assessment.verdict is Verdict.INSUFFICIENT
+        assert tick.assessment.verdict in (Verdict.INSUFFICIENT, Verdict.IDLE)
         assert any("V0 engine" in note for note in tick.assessment.notes)
         for increment in tick.increments:
             assert increment.counts.drafts == 0.0

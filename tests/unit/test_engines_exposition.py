@@ -125,7 +125,8 @@ def _lines(draw: st.DrawFn) -> str:
     labels = draw(st.dictionaries(_LABEL_NAMES, _LABEL_VALUES, max_size=4))
     inside = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
     inside += draw(st.sampled_from(["", ","])) if labels else ""
-    block = "{" + inside + "}" if labels or draw(st.booleans()) else ""
+    braces: bool = draw(st.booleans())
+    block = "{" + inside + "}" if labels or braces else ""
     before = draw(st.sampled_from(["", " ", "\t"])) if block else ""
     after = draw(st.sampled_from([" ", "  ", "\t"]))
     value, suffix = draw(_VALUES), draw(_SUFFIXES)
@@ -405,7 +406,9 @@ def test_a_line_of_any_kind_costs_no_more_than_its_length(line: bytes) -> None:
 
 def test_a_label_text_beyond_all_reason_is_not_read() -> None:
     body = b'vllm:generation_tokens_total{a="' + b"x" * exposition.LONGEST_LABELS + b'"} 5\n'
-    assert _ours(body, VLLM) == ({}, {"generation_tokens_total"})
+    series, damaged = _ours(body, VLLM)
+    assert series == {}
+    assert damaged == {"generation_tokens_total"}
 
 
 def test_more_lines_than_any_server_shows_are_refused() -> None:
