@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+
+from monitor.daemon.pool import Pool
+
+PATIENCE = 30.0
+
+
+@pytest.fixture
+def pool() -> Iterator[Pool]:
+    pool = Pool()
+    yield pool
+    assert pool.close(PATIENCE)
+
+
+def test_quick_work_is_done_in_order_by_few_threads(pool: Pool) -> None:
+    done: list[tuple[int, int]] = []
+    finished = threading.Semaphore(0)
+
+    def work(number: int) -> None:
+        done.append((number, threading.get_ident()))
+        finished.release()
+
+    for number in range(200):
+        pool.submit(partial(work, number))
+    for _ in range(200):
+        assert finished.acquire(timeout=PATIENCE)
+    assert sorted(number for number, _ in done) == list(range(200))
+    assert len({thread for _, thread in done}) < 20
+
+
+def test_work_that_hangs_does_not_hold_up_the_rest(pool: Pool) -> None:
+    over, finished = threading.Event(), threading.Semaphore(0)
+    for _ in range(30):
+        pool.submit(lambda: over.wait(PATIENCE))
+    for _ in range(10):
+        pool.submit(finished.release)
+    for _ in range(10):
+        assert finished.acquire(timeout=PATIENCE)
+    over.set()
+
+
+def test_closing_waits_for_what_runs_and_for_what_waits() -> None:
+    pool = Pool()
+    started, over, done = threading.Event(), threading.Event(), []
+
+    def slow() -> None:
+        started.set()
+        over.wait(PATIENCE)
+
+    pool.submit(slow)
+    pool.submit(lambda: done.append(1))
+    assert started.wait(PATIENCE)
+    assert not pool.close(0.0)
+    pool.submit(lambda: done.append(2))
+    over.set()
+    assert pool.close(PATIENCE)
+    assert done == [1]
+
+
+def test_a_system_without_threads_is_survived(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    started, over, finished = threading.Event(), threading.Event(), threading.Event()
+
+    def slow() -> None:
+        started.set()
+        over.wait(PATIENCE)
+
+    pool.submit(slow)
+    assert started.wait(PATIENCE)
+
+    def no_thread(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", no_thread)
+    with pytest.raises(RuntimeError):
+        pool.submit(finished.set)
+    over.set()
+    assert finished.wait(PATIENCE)
