@@ -8,7 +8,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from monitor.health.detect import Cusum
+from monitor.health.past import Changes
 from monitor.health.reference import Reference
+from monitor.health.shape import Change, Kind
 from monitor.health.target import Memory, TargetState
 from monitor.health.watch import Run, Watch
 from monitor.health.whatif import StepCost
@@ -45,9 +47,36 @@ def _to_json(state: TargetState) -> dict[str, Any]:
         },
         "identity": list(state.identity),
         "version": memory.version,
+        "sought_at": memory.sought_at,
+        "changes": _changes_to_json(memory.changes),
         "watch": _watch_to_json(memory.watch),
         "tracks": {label: _track_to_json(track) for label, track in memory.tracks.items()},
     }
+
+
+_CHANGED = ("rate", "step", "load")
+
+
+def _changes_to_json(changes: Changes) -> dict[str, Any]:
+    found = {name: getattr(changes, name) for name in _CHANGED}
+    return {
+        **{name: _fields(change) if change else None for name, change in found.items()},
+        "rates_before": changes.rates_before,
+        "speedup_before": changes.speedup_before,
+    }
+
+
+def _changes(document: dict[str, Any]) -> Changes:
+    found = {name: _change(document[name]) for name in _CHANGED}
+    return Changes(
+        **found,
+        rates_before=tuple(document["rates_before"]),
+        speedup_before=document["speedup_before"],
+    )
+
+
+def _change(document: dict[str, Any] | None) -> Change | None:
+    return Change(**(document | {"kind": Kind(document["kind"])})) if document else None
 
 
 def _watch_to_json(watch: Watch) -> dict[str, Any]:
@@ -69,7 +98,7 @@ def _watch(document: dict[str, Any], references: dict[str, Any]) -> Watch:
     )
 
 
-def _fields(record: Cusum | Run | Track) -> dict[str, Any]:
+def _fields(record: Change | Cusum | Run | Track) -> dict[str, Any]:
     return {name: getattr(record, name) for name in record.__slots__}
 
 
@@ -102,6 +131,8 @@ def _memory(document: dict[str, Any]) -> Memory:
         restarted_at=document["restarted_at"],
         stalled_seconds=document["stalled_seconds"],
         version=document["version"],
+        sought_at=document["sought_at"],
+        changes=_changes(document["changes"]),
         watch=_watch(document["watch"], document["references"]),
         step_costs={
             size: (StepCost(*cost), load) for size, (*cost, load) in document["step_costs"].items()

@@ -77,6 +77,9 @@ class Memory:
     watch: Watch = field(default_factory=Watch)
     version: str | None = None
     """The engine version before the last restart."""
+    changes: Changes = field(default_factory=Changes)
+    sought_at: float | None = None
+    """When the past was last searched for ``changes``."""
 
 
 @dataclass(slots=True)
@@ -111,7 +114,6 @@ class TargetState:
         self._engine_ledgers: dict[str, Ledger] = {}
         self._warmup: _Warmup | None = None
         self._sample: Sample | None = None
-        self._past: tuple[float, Changes] | None = None
         self._what_if: tuple[float, WhatIf | None] | None = None
 
     @property
@@ -124,6 +126,7 @@ class TargetState:
     def observe(self, sample: Sample) -> tuple[Increment, ...]:
         """Takes in one page; the increments are what the store keeps of it."""
         before, memory = self.memory.last_at, self.memory
+        version = self.identity.engine_version
         steps = self._advance(sample)
         memory.last_at = sample.at
         self._sample = sample
@@ -132,7 +135,7 @@ class TargetState:
         if any(step.other_worker for step in steps.values()):
             memory.alternations.append(sample.at)
         if any(step.restarted for step in steps.values()):
-            memory.restarted_at = sample.at
+            memory.restarted_at, memory.version = sample.at, version
         self._note_stall(sample, steps, sample.at - before)
         warmup = self._is_warming_up(sample)
         increments = tuple(
@@ -245,11 +248,11 @@ class TargetState:
         memory, watch = self.memory, self.memory.watch
         sick = watch.alarmed or (memory.verdict is not None and memory.verdict[0] in _SICK)
         patience = _SEEK_SICK if sick else _SEEK_WELL
-        if self._past is None or now - self._past[0] >= patience:
-            self._past = now, self._seek_changes(sick=sick)
+        if memory.sought_at is None or now - memory.sought_at >= patience:
+            memory.sought_at, memory.changes = now, self._seek_changes(sick=sick)
         reference = watch.reference(sample.identity)
         return Past(
-            changes=self._past[1],
+            changes=memory.changes,
             normal=reference.normal(now),
             normal_rates=reference.rates,
             restarted_at=memory.restarted_at,
