@@ -68,6 +68,9 @@ class _Plan:
             table = tables[figure] = dict.fromkeys(places, 0.0)
             for place, line in zip(places, lines, strict=True):
                 table[place] += values[line]
+        for figure in lost:
+            known.pop(figure, None)
+            tables.pop(figure, None)
         return Figures(known, tables, lost)
 
 
@@ -101,7 +104,7 @@ class Layout:
     def figures(
         self, values: Sequence[float], lost: dict[str, frozenset[str]] | None = None
     ) -> dict[str, Figures]:
-        """The figures of each engine from the values of the lines."""
+        """The figures of each engine from the values of the lines, without the lost ones."""
         gone: dict[str, frozenset[str]] = lost or {}
         nothing: frozenset[str] = frozenset()
         return {
@@ -112,13 +115,6 @@ class Layout:
     def has(self, figure: str) -> bool:
         """Whether any engine shows ``figure``."""
         return any(figure in parts for parts in self._parts.values())
-
-    def drop(self, lost: dict[str, frozenset[str]]) -> None:
-        """Takes figures out that are not whole."""
-        for engine, figures in lost.items():
-            for figure in figures:
-                self._parts[engine].pop(figure, None)
-            self._plans[engine] = _plan(self._parts[engine])
 
     @property
     def size(self) -> int:

@@ -133,7 +133,6 @@ class PageReader:
         if not damaged:
             self._layout = layout
         self._choose_birth(page, layout)
-        layout.drop(lost)
         notes = [*layout.notes, *_notes(found, twice, malformed, lost)]
         return Found(layout, layout.figures(found.values, lost), tuple(notes), waits)
 

@@ -171,6 +171,17 @@ def test_a_lost_line_is_named_by_its_figure() -> None:
     assert sample.readings[0].speculation is Speculation.CONFIGURED
 
 
+def test_a_line_that_is_gone_for_good_is_missed_on_one_page_only() -> None:
+    body = page(GOOD)
+    line = _line('vllm:request_success_total{engine="0",finished_reason="abort"', body)
+    fewer = body.replace(line + b"\n", b"")
+    reader = PageReader()
+    whole = reader.read(body, 0.0).readings[0].counters["requests"]
+    assert "requests" not in reader.read(fewer, 15.0).readings[0].counters
+    for at in (30.0, 45.0):
+        assert reader.read(fewer, at).readings[0].counters["requests"] == whole
+
+
 # -- SGLang's several sources ----------------------------------------------------------------
 
 
