@@ -264,13 +264,14 @@ class TargetState:
 
     def _seek_changes(self, *, sick: bool) -> Changes:
         """Changes within the last hour; for a sick target, else within the last day."""
-        found = Changes()
-        for seconds in (_HOUR, _DAY) if sick else (_HOUR,):
-            parts = self._ledger.parts(seconds, _PARTS)
-            found = look_back([Part(*part) for part in parts])
-            if found.any:
-                break
-        return found
+        hour = self._changes(_HOUR)
+        if hour.any or not sick:
+            return hour
+        day = self._changes(_DAY)
+        return day if day.any else hour
+
+    def _changes(self, seconds: float) -> Changes:
+        return look_back([Part(*part) for part in self._ledger.parts(seconds, _PARTS)])
 
     def assess_window(self, seconds: float, now: float) -> Assessment:
         """The assessment of the last ``seconds`` alone."""

@@ -41,7 +41,8 @@ def test_constants_scale_with_the_reference(
     rate: float, by_hour: bool, drop: float, tolerance: float
 ) -> None:
     shape = shape_for(rate, by_hour=by_hour)
-    assert (shape.drop, shape.tolerance) == (pytest.approx(drop), pytest.approx(tolerance))
+    assert shape.drop == pytest.approx(drop)
+    assert shape.tolerance == pytest.approx(tolerance)
 
 
 def test_alarm_remembers_when_the_change_came() -> None:

@@ -1,0 +1,1 @@
+"""Measured claims of the README, each with one command."""
