@@ -213,7 +213,12 @@ class Reading:
     label: str
     """``engine`` or ``dp_rank``; empty for figures that a server gives for all ranks together."""
     counters: dict[str, float] = field(default_factory=dict)
-    """Cumulative values by the name of the ``Counts`` field."""
+    """Cumulative values by the name of the ``Counts`` field.
+
+    Two names beside those: ``verified_tokens``, tokens that came out of verification (accepted
+    ones and one bonus token a draft), where accepted tokens are not counted by themselves; and
+    ``gauge_tokens``, the tokens by which a gauge of the acceptance length is weighted.
+    """
     positions: tuple[float, ...] = ()
     birth: float | None = None
     """When the counters began, if the page says so: the surest sign of a restart."""
@@ -280,6 +285,8 @@ class Window:
     """How long requests have been running without one output token, up to the last page."""
     warming_up: bool = False
     """True where the window holds nothing but the first minute after a start."""
+    drafts_pending: bool = False
+    """True where the last page did not tell its drafts; the next one will, for both."""
     alternating: bool = False
     """True where several workers with counters of their own answer in turns."""
 

@@ -19,7 +19,7 @@ _NEAR = 0.02
 _MOST_DRAFT_TOKENS = 4096.0
 _SIZES = ("accept_length", "accept_rate", "spec_draft_tokens")
 _VERIFICATION = ("verify_calls", "generation", "requests")
-_DRAFTS = ("drafts", "accepted_tokens", "gauge_tokens")
+_DRAFTS = ("drafts", "verified_tokens", "gauge_tokens")
 _FROM_MOMENTS = (
     *_DRAFTS,
     "decode_seconds",
@@ -38,7 +38,7 @@ def compose(label: str, figures: Figures, draft_size: float | None) -> Reading:
 
     ``inter_token_latency_seconds`` is weighted per token here. ``spec_verify_calls_total``
     and ``generation_tokens_total`` move when a request finishes, and each request's first
-    token comes out of the prompt pass: accepted = generated − requests − verify calls.
+    token comes out of the prompt pass: what verification gave is generated − requests.
     """
     values = figures.values
     counters = {
@@ -55,9 +55,8 @@ def compose(label: str, figures: Figures, draft_size: float | None) -> Reading:
     }
     counters |= _token_counters(figures)
     if all(figure in values for figure in _VERIFICATION):
-        calls = values["verify_calls"]
-        counters["drafts"] = calls
-        counters["accepted_tokens"] = values["generation"] - values["requests"] - calls
+        counters["drafts"] = values["verify_calls"]
+        counters["verified_tokens"] = values["generation"] - values["requests"]
     length = values.get("accept_length")
     return Reading(
         label=label,
@@ -240,7 +239,7 @@ def apply_moments(readings: list[Reading], loads: bytes) -> str | None:
     for label, figures in moments.items():
         _take_moments(by_label[label], figures)
     if SHARED in by_label:
-        for name in ("drafts", "accepted_tokens", "decode_seconds", "decode_tokens"):
+        for name in ("drafts", "verified_tokens", "decode_seconds", "decode_tokens"):
             by_label[SHARED].counters.pop(name, None)
     return None
 
@@ -263,10 +262,10 @@ def _take_moments(reading: Reading, figures: tuple[float, ...]) -> None:
         decode_tokens=generated,
     )
     if reading.speculation is Speculation.CONFIGURED:
-        reading.counters.update(drafts=batch, accepted_tokens=generated - batch)
+        reading.counters.update(drafts=batch, verified_tokens=generated)
     else:
         reading.counters.pop("drafts", None)
-        reading.counters.pop("accepted_tokens", None)
+        reading.counters.pop("verified_tokens", None)
 
 
 SGLANG = Dialect(

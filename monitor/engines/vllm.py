@@ -54,12 +54,18 @@ def compose(label: str, figures: Figures, draft_size: float | None) -> Reading:
         running=values.get("running"),
         waiting=values.get("waiting"),
         draft_size=draft_size,
-        speculation=(
-            Speculation.CONFIGURED
-            if any(figures.shows(figure) for figure in _SPECULATIVE_FIGURES)
-            else Speculation.ABSENT
-        ),
+        speculation=_speculation(figures),
     )
+
+
+def _speculation(figures: Figures) -> Speculation:
+    """Configured where drafted and accepted tokens are both there; half of it is a new name."""
+    if not any(figures.shows(figure) for figure in _SPECULATIVE_FIGURES):
+        return Speculation.ABSENT
+    drafted = figures.shows("drafts") or figures.shows("draft_tokens")
+    if drafted and figures.shows("accepted"):
+        return Speculation.CONFIGURED
+    return Speculation.UNKNOWN_NAMES
 
 
 def _in_order(by_position: dict[int, float]) -> tuple[float, ...]:

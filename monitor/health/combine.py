@@ -2,32 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from monitor.health.ledger import add
-from monitor.model import SHARED, Counts
+from monitor.model import SHARED, Counts, Reading
 
 
 def combine(parts: Mapping[str, Counts]) -> Counts:
     """Sums over engines before any quotient is formed.
 
-    Counters that the server keeps for all ranks together win over the gauges of the ranks,
-    which would count the same drafts a second time. Observed time and restarts are those of
-    the target: the largest among its engines, not the sum.
+    Observed time and restarts are those of the target: the largest among its engines, not
+    the sum.
     """
     if len(parts) == 1:
         return next(iter(parts.values()))
-    shared = parts.get(SHARED)
-    counted = shared is not None and shared.drafts > 0.0
     total = Counts()
-    for label, counts in parts.items():
-        part = _without_drafts(counts) if counted and label != SHARED else counts
-        total = add(total, part)
+    for counts in parts.values():
+        total = add(total, counts)
     return total._replace(
         seconds=max(counts.seconds for counts in parts.values()),
         saturated_seconds=max(counts.saturated_seconds for counts in parts.values()),
         resets=max(counts.resets for counts in parts.values()),
     )
+
+
+def without_doubles(parts: Mapping[str, Counts], readings: Iterable[Reading]) -> dict[str, Counts]:
+    """The parts without drafts that were counted twice.
+
+    Where a server counts the drafts of all its ranks together, those that follow from the
+    gauges of the ranks are the same ones: they tell about the ranks, not about the target.
+    """
+    counted = any(r.label == SHARED and "drafts" in r.counters for r in readings)
+    return {
+        label: _without_drafts(counts) if counted and label != SHARED else counts
+        for label, counts in parts.items()
+    }
 
 
 def _without_drafts(counts: Counts) -> Counts:

@@ -18,6 +18,7 @@ STORED_BLOCKS = 20
 """Weight of a stored design effect, in blocks; the degrees of freedom where it stands alone."""
 DEFAULT_DESIGN_EFFECT = 100.0
 """Design effect before any history exists, for requests of about 600 draft tokens."""
+_NO_SAMPLES = 1e-6
 _DRAFT_TOKENS_PER_SAMPLE = 6.0
 """Draft tokens of one request per independent sample, where requests have another length."""
 
@@ -49,6 +50,8 @@ def t_quantile(degrees: int, confidence: float = CONFIDENCE) -> float:
 
 def wilson(rate: float, samples: float, quantile: float) -> tuple[float, float]:
     """Wilson's score interval for a proportion of ``samples`` independent trials."""
+    if samples < _NO_SAMPLES:
+        return 0.0, 1.0
     z2 = quantile * quantile
     centre = (rate + z2 / (2.0 * samples)) / (1.0 + z2 / samples)
     half = (

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
-from monitor.health.combine import combine
+from monitor.health.combine import combine, without_doubles
 from monitor.health.judging import JudgeSettings
 from monitor.health.ledger import Ledger, add
 from monitor.health.past import Changes, Part, Past, look_back
@@ -138,11 +138,12 @@ class TargetState:
             memory.restarted_at, memory.version = sample.at, version
         self._note_stall(sample, steps, sample.at - before)
         warmup = self._is_warming_up(sample)
+        parts = {label: step.counts for label, step in steps.items()}
         increments = tuple(
-            Increment(label, before, sample.at, step.counts, warmup)
-            for label, step in steps.items()
+            Increment(label, before, sample.at, counts, warmup)
+            for label, counts in without_doubles(parts, sample.readings).items()
         )
-        increments, total = self._remember(increments)
+        increments, total = self._remember(increments, parts)
         if not warmup:
             self.memory.watch.take(
                 sample.identity, before, sample.at, total, healthy=self._may_learn
@@ -184,9 +185,11 @@ class TargetState:
         served = [r.counters["requests"] for r in sample.readings if "requests" in r.counters]
         return bool(served) and sum(served) < WARM_REQUESTS
 
-    def _remember(self, increments: tuple[Increment, ...]) -> tuple[tuple[Increment, ...], Counts]:
+    def _remember(
+        self, increments: tuple[Increment, ...], parts: Mapping[str, Counts]
+    ) -> tuple[tuple[Increment, ...], Counts]:
         """Adds one interval to the windows; returns it with the comparison to the baseline,
-        and the target's sums of it."""
+        and the target's sums of it. ``parts`` are the counts by engine."""
         first = increments[0]
         total = combine({increment.label: increment.counts for increment in increments})
         if self._compares:
@@ -200,9 +203,9 @@ class TargetState:
         self._warmup = None
         self._ledger.append(first.start, first.end, total)
         if len(increments) > 1:
-            for increment in increments:
-                ledger = self._engine_ledgers.setdefault(increment.label, Ledger(self._interval))
-                ledger.append(increment.start, increment.end, increment.counts)
+            for label, counts in parts.items():
+                ledger = self._engine_ledgers.setdefault(label, Ledger(self._interval))
+                ledger.append(first.start, first.end, counts)
         return increments, total
 
     @property
@@ -220,7 +223,8 @@ class TargetState:
         self.memory = memory
         self._sample = Sample(memory.last_at or 0.0, identity, [])
         for _, group in groupby(history, key=lambda increment: increment.end):
-            self._remember(tuple(i._replace(counts=_without_comparison(i.counts)) for i in group))
+            increments = tuple(i._replace(counts=_without_comparison(i.counts)) for i in group)
+            self._remember(increments, {i.label: i.counts for i in increments})
 
     # -- judging -----------------------------------------------------------------------
 
@@ -325,7 +329,7 @@ class TargetState:
                 "the page answers but shows no metric family of a known engine:"
                 " were names changed, or are the engine's metrics switched off?"
             )
-        elif not sample.readings and self._warmup is None:
+        elif not sample.readings:
             verdict = Verdict.IDLE
             sentence = "the page shows no figures yet: nothing was served since the start"
         elif self._ledger.window(1.0) is None and self._warmup is None:
@@ -376,6 +380,7 @@ class TargetState:
             counts,
             running_now=running,
             stalled_seconds=self.memory.stalled_seconds,
+            drafts_pending=any(t.drafts_pending for t in self.memory.tracks.values()),
             alternating=len(recent) >= LEAST_ALTERNATIONS,
         )
 

@@ -231,7 +231,7 @@ def _no_traffic(facts: Facts) -> Finding | None:
         return Finding(Verdict.OFF, None, Action.NONE, words.off(facts.load))
     # Requests that finish with the last tokens of before move counters of drafts as well.
     excerpt = counts.drafts > 0.0 and counts.requests <= 0.0
-    if counts.output_tokens > 0.0 or counts.decode_steps > 0.0 or excerpt:
+    if excerpt or any((counts.output_tokens, counts.decode_steps, counts.first_tokens)):
         return None
     if facts.window.warming_up:
         return None
@@ -270,11 +270,13 @@ def _not_drafting(facts: Facts) -> Finding | None:
         )
     if facts.speculation is Speculation.DISABLED:
         return _bypass("the engine has switched drafting down to zero steps by itself")
+    # Where decode steps are not counted, more than one token a request shows that there were.
     worked = counts.decode_steps >= BYPASS_STEPS or (
-        counts.decode_steps <= 0.0 and counts.requests > 0.0 and counts.output_tokens > 0.0
+        counts.decode_steps <= 0.0 and counts.output_tokens > 2.0 * counts.requests > 0.0
     )
     coverage = counts.drafts / counts.decode_steps if counts.decode_steps > 0.0 else counts.drafts
-    if worked and counts.uncounted_draft_tokens <= 0.0 and coverage < BYPASS_COVERAGE:
+    known = counts.uncounted_draft_tokens <= 0.0 and not facts.window.drafts_pending
+    if worked and known and coverage < BYPASS_COVERAGE:
         drafts = words.number(counts.drafts, "draft") if counts.drafts else "not one draft"
         return _bypass(
             f"{words.count(counts.output_tokens)} tokens came with {drafts}:"

@@ -8,8 +8,8 @@ The rules, in the order in which they are tried:
 3. Without birth times a falling counter is a restart. Counters begin at zero then, so the new
    value is what was counted since; but without a birth time or a page that showed the engine
    gone it might be another worker's, and the reading is only a new origin.
-4. Fields of one group only move together. While one of them is missing (a damaged line), the
-   group waits and catches up with the next page.
+4. Fields of one group only move together. While one of them is missing (a damaged line) or has
+   fallen without a restart, the group waits and catches up with the next page.
 5. After a gap (usually more than 2.5 intervals) a difference is only trusted when an unchanged
    birth time rules out a restart in between.
 """
@@ -24,7 +24,7 @@ GROUPS: tuple[tuple[str, ...], ...] = (
     ("output_tokens",),
     ("requests",),
     ("prompt_tokens",),
-    ("drafts", "draft_tokens", "accepted_tokens"),
+    ("drafts", "draft_tokens", "accepted_tokens", "verified_tokens"),
     ("gauge_tokens",),
     ("decode_seconds", "decode_tokens", "decode_steps"),
     ("engine_steps", "batched_steps"),
@@ -33,12 +33,14 @@ GROUPS: tuple[tuple[str, ...], ...] = (
 )
 """Counters that are only believed together; a group may lack fields an engine never shows."""
 
+_DRAFT_GROUP = next(i for i, names in enumerate(GROUPS) if "drafts" in names)
 _MONOTONE = (
     "output_tokens",
     "requests",
     "prompt_tokens",
     "drafts",
     "draft_tokens",
+    "accepted_tokens",
     "decode_seconds",
     "decode_steps",
     "engine_steps",
@@ -73,7 +75,7 @@ class Track:
     values: dict[str, float] = field(default_factory=dict)
     """The last believed counters."""
     waiting: set[int] = field(default_factory=set)
-    """Groups that missed a field on the last page and wait for the next one."""
+    """Groups that were damaged on the last page and wait for the next one."""
     positions: tuple[float, ...] = ()
     positions_drafts: float = 0.0
     births: list[float] = field(default_factory=list)
@@ -84,6 +86,11 @@ class Track:
     vanished: bool = False
     """True while the last page of the target did not show this engine."""
     last_at: float | None = None
+
+    @property
+    def drafts_pending(self) -> bool:
+        """Whether the drafts of the last page are only known with the next one."""
+        return _DRAFT_GROUP in self.waiting
 
     def advance(self, reading: Reading, at: float, longest: float) -> Step | None:
         """The counts since the look before, or None where this is the first one.
@@ -176,13 +183,11 @@ class Track:
     def _deltas(self, now: dict[str, float]) -> dict[str, float]:
         """Differences of the counters, group by group where fields are missing."""
         last = self.values
-        if now.keys() == last.keys():
-            self.waiting.clear()
-            self.values = now
-            deltas = {name: value - last[name] for name, value in now.items()}
-        else:
-            deltas = self._deltas_by_group(now)
-        return deltas if not _fell(now, last) else _without_fallen(deltas)
+        if now.keys() != last.keys() or _fell(now, last):
+            return self._deltas_by_group(now)
+        self.waiting.clear()
+        self.values = now
+        return {name: value - last[name] for name, value in now.items()}
 
     def _deltas_by_group(self, now: dict[str, float]) -> dict[str, float]:
         deltas: dict[str, float] = {}
@@ -190,13 +195,14 @@ class Track:
         for index, names in enumerate(GROUPS):
             new = {name: now[name] for name in names if name in now}
             old = {name: self.values[name] for name in names if name in self.values}
-            if new.keys() == old.keys():
+            if new.keys() == old.keys() and not _fell(new, old):
                 deltas |= {name: value - old[name] for name, value in new.items()}
                 self.waiting.discard(index)
-            elif old.keys() <= new.keys() or index in self.waiting:
-                # New fields have appeared, or what is missing stayed away: begin anew.
+            elif old.keys() < new.keys() or index in self.waiting:
+                # New fields have appeared, or what is wrong stayed so: begin anew.
                 self.waiting.discard(index)
             else:
+                # A field is missing, or fell although its process lives on: the page is wrong.
                 self.waiting.add(index)
                 new = old
             values |= new
@@ -211,10 +217,18 @@ class Track:
         if len(reading.positions) != len(self.positions):
             return ()
         since = (n - o for n, o in zip(reading.positions, self.positions, strict=True))
-        return (drafts - self.positions_drafts, *since)
+        deltas = (drafts - self.positions_drafts, *since)
+        return deltas if min(deltas) >= 0.0 else ()
 
     def _keep_positions(self, reading: Reading) -> None:
-        if "drafts" in reading.counters and reading.positions:
+        """Remembers what positions are counted from, but not a page on which they fell."""
+        fell = (
+            bool(self.positions)
+            and len(self.positions) == len(reading.positions)
+            and any(new < old for new, old in zip(reading.positions, self.positions, strict=True))
+        )
+        fell = fell or reading.counters.get("drafts", 0.0) < self.positions_drafts
+        if "drafts" in reading.counters and reading.positions and not fell:
             self.positions = reading.positions
             self.positions_drafts = reading.counters["drafts"]
 
@@ -222,13 +236,6 @@ class Track:
 def _fell(now: dict[str, float], last: dict[str, float]) -> bool:
     """Whether a counter that only falls at a restart has fallen."""
     return any(now[name] < last[name] for name in _MONOTONE if name in now and name in last)
-
-
-def _without_fallen(deltas: dict[str, float]) -> dict[str, float]:
-    """Drops groups in which a counter fell although its process lives on: the page is wrong."""
-    fallen = {name for name in _MONOTONE if deltas.get(name, 0.0) < 0.0}
-    bad = {name for names in GROUPS if fallen.intersection(names) for name in names}
-    return {name: delta for name, delta in deltas.items() if name not in bad}
 
 
 def _counts(
@@ -241,6 +248,9 @@ def _counts(
 ) -> Counts:
     """Additive counts of one interval from the differences of its counters."""
     tokens = deltas.pop("gauge_tokens", 0.0)
+    verified = deltas.pop("verified_tokens", None)
+    if verified is not None:
+        deltas["accepted_tokens"] = verified - deltas.get("drafts", 0.0)
     if "drafts" in deltas or "draft_tokens" in deltas:
         speculative = _from_counters(reading, deltas)
     elif tokens > 0.0 and not gap:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.health.combine import combine
+from monitor.health.combine import combine, without_doubles
 from monitor.health.ledger import Ledger, add
-from monitor.model import Counts
+from monitor.model import Counts, Reading
 
 INTERVAL = 15.0
 
@@ -107,15 +107,17 @@ def test_adding_fills_up_positions() -> None:
     assert total == Counts(drafts=3.0, positions=(4.0, 4.0))
 
 
-def test_counters_of_the_server_win_over_gauges_of_its_ranks() -> None:
-    total = combine(
-        {
-            "": Counts(seconds=15.0, drafts=90.0, accepted_tokens=160.0, requests=3.0),
-            "0": Counts(seconds=15.0, drafts=50.0, gauge_drafts=50.0, output_tokens=140.0),
-            "1": Counts(seconds=15.0, drafts=50.0, gauge_drafts=50.0, output_tokens=110.0),
-        }
-    )
-    assert total.drafts == 90.0
-    assert total.gauge_drafts == 0.0
-    assert total.output_tokens == 250.0
-    assert total.seconds == 15.0
+def test_drafts_counted_for_all_ranks_are_not_added_to_those_of_the_ranks() -> None:
+    parts = {
+        "": Counts(seconds=15.0, drafts=90.0, accepted_tokens=160.0, requests=3.0),
+        "0": Counts(seconds=15.0, drafts=50.0, gauge_drafts=50.0, output_tokens=140.0),
+        "1": Counts(seconds=15.0, drafts=50.0, gauge_drafts=50.0, output_tokens=110.0),
+    }
+    ranks = [Reading("0"), Reading("1")]
+    counted = [Reading("", {"drafts": 9000.0}), *ranks]
+    total = combine(without_doubles(parts, counted))
+    assert (total.drafts, total.gauge_drafts) == (90.0, 0.0)
+    assert (total.output_tokens, total.seconds) == (250.0, 15.0)
+    silent = parts | {"": Counts(seconds=15.0)}
+    assert combine(without_doubles(silent, counted)).drafts == 0.0
+    assert combine(without_doubles(silent, [Reading(""), *ranks])).drafts == 100.0

@@ -110,12 +110,17 @@ def test_counter_that_falls_while_the_process_lives_is_not_counted() -> None:
         Track(),
         spec(100.0, output_tokens=300.0),
         spec(90.0, output_tokens=400.0),
-        spec(95.0, output_tokens=500.0),
+        spec(130.0, output_tokens=500.0),
     )
     assert counts(step).drafts == 0.0
     assert counts(step).output_tokens == 100.0
     assert counts(step).resets == 0.0
-    assert counts(after).drafts == 5.0
+    assert counts(after).drafts == 30.0
+
+
+def test_fall_that_stays_while_the_process_lives_is_a_new_origin() -> None:
+    steps = feed(Track(), *(spec(d) for d in (100.0, 90.0, 95.0, 99.0)))
+    assert [counts(step).drafts for step in steps[1:]] == [0.0, 0.0, 4.0]
 
 
 def test_group_with_a_missing_field_waits_and_catches_up() -> None:
