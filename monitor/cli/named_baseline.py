@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from monitor.baseline_file import load_baseline
-from monitor.cli.locate import checked_database
-from monitor.config.schema import DEFAULT_DATABASE
 from monitor.health.baseline import Baseline
 from monitor.model import ConfigError, StoreError
 
@@ -23,7 +21,9 @@ def find_baseline(argument: str, database: str | None) -> Baseline:
     """The curve in a file of that name, else the stored baseline of that name."""
     if is_file_name(argument):
         return load_baseline(Path(argument))
+    from monitor.cli.locate import checked_database
     from monitor.cli.stored import stored
+    from monitor.config.schema import DEFAULT_DATABASE
 
     try:
         with stored(checked_database(database or DEFAULT_DATABASE)) as repository:

@@ -68,6 +68,8 @@ def read_csv(text: str) -> Imported:
             continue
         key = match["name"].strip().lower().replace(" ", "_")
         metrics[key] = {"avg": _cell(line, row[place]), "unit": match["unit"]}
+        if "std" in header and header.index("std") < len(row):
+            metrics[key]["std"] = _cell(line, row[header.index("std")] or "0")
     return Imported(AIPERF, (_run(Figures(metrics), None, paced=False),))
 
 

@@ -1,0 +1,234 @@
+"""``monitor baseline record``: watches a live server without speculation."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from monitor.baselines import recorder
+from monitor.baselines.origin import whoami
+from monitor.baselines.recorder import Plan, Recording, RefusedError
+from monitor.cli import exits
+from monitor.cli.baseline_new import (
+    ActivateOption,
+    NameOption,
+    ServiceName,
+    checked_engine,
+    checked_name,
+    checked_service,
+    print_kept,
+)
+from monitor.cli.credentials import read_credentials
+from monitor.cli.locate import database_url
+from monitor.cli.options import ConfigOption, DatabaseOption, JsonOption
+from monitor.cli.output import as_ascii, is_plain_terminal, print_error
+from monitor.cli.stored import storing
+from monitor.clock import SystemClock
+from monitor.config.values import AUTO, default_target_name, parse_duration, parse_target_url
+from monitor.model import ConfigError, Engine
+from monitor.settings import Credentials, Role, TargetSettings
+from monitor.sources.scrape import Scraper
+from monitor.store.baseline_rows import NewBaseline, Origin, Provenance
+
+_MINUTE = 60.0
+_DEFAULT_MINUTES = 30.0
+
+
+def record(
+    url: Annotated[str, typer.Argument(metavar="URL", help="A server without speculation.")],
+    *,
+    service: ServiceName,
+    name: NameOption = None,
+    minutes: Annotated[
+        float, typer.Option(min=0.1, max=10_080, help="Time after which it ends.")
+    ] = _DEFAULT_MINUTES,
+    bins: Annotated[
+        str | None,
+        typer.Option(metavar="N,N,...", help="Loads to cover; it ends as soon as all are."),
+    ] = None,
+    interval: Annotated[str, typer.Option(help="Time between two looks: 5s.")] = "5s",
+    engine: Annotated[
+        str, typer.Option(help=f"auto, {', '.join(Engine)}; auto: from the page.")
+    ] = AUTO,
+    activate: ActivateOption = False,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Store what was covered when it is interrupted.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Store it even if the server must not be a baseline.")
+    ] = False,
+    bearer_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="File that holds a bearer token.")
+    ] = None,
+    bearer_env: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Variable that holds a bearer token.")
+    ] = None,
+    ca_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Authorities to trust (PEM).")
+    ] = None,
+    cert: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Client certificate (PEM).")
+    ] = None,
+    key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Key of the client certificate (PEM).")
+    ] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Do not check the server's certificate.")
+    ] = False,
+    config: ConfigOption = None,
+    database: DatabaseOption = None,
+    json: JsonOption = False,
+) -> int:
+    """Watch a live server without speculation; it sends no traffic of its own."""
+    owner, chosen = checked_service(service), checked_name(name or "recorded")
+    plan = _plan(minutes * _MINUTE, interval, bins, force=force)
+    credentials = read_credentials(
+        bearer_file, bearer_env, ca_file, cert, key, verify=not insecure
+    )
+    settings = _target(url, owner, plan, checked_engine(engine), credentials)
+    with storing(database_url(database, config)) as repository:
+        # The database is opened first: half an hour must not end with a typing mistake.
+        recording = _record(settings, plan)
+        if recording.interrupted and not (keep and recording.points):
+            _explain_interrupt(recording, keep=keep)
+            return exits.INTERRUPTED
+        if recording.reason is not None and not (force and recording.points):
+            raise ConfigError(f"{settings.name} is not stored as a baseline: {recording.reason}")
+        new = _new(
+            chosen, recording, settings, {"minutes": minutes, "bins": bins, "url": settings.url}
+        )
+        now = SystemClock().utc()
+        found = repository.baselines.save(owner, new, now, activate=activate)
+    if recording.missing:
+        print_error(f"not covered: {_list(recording.missing)} running requests")
+    print_kept(found, as_json=json)
+    return exits.OK
+
+
+def _plan(seconds: float, interval: str, bins: str | None, *, force: bool) -> Plan:
+    try:
+        step = parse_duration(interval)
+    except ValueError as error:
+        raise ConfigError(f"--interval {error}") from None
+    if not 1.0 <= step <= seconds:
+        raise ConfigError("--interval must be at least 1s and fit into --minutes")
+    try:
+        wanted = recorder.parse_bins(bins) if bins is not None else ()
+    except ValueError as error:
+        raise ConfigError(f"--bins {error}") from None
+    return Plan(seconds, step, wanted, force)
+
+
+def _target(
+    url: str, service: str, plan: Plan, engine: Engine | None, credentials: Credentials
+) -> TargetSettings:
+    try:
+        checked = parse_target_url(url)
+    except ValueError as error:
+        raise ConfigError(f"the URL of a server {error}") from None
+    return TargetSettings(
+        name=default_target_name(checked),
+        service=service,
+        url=checked,
+        role=Role.BASELINE,
+        engine=engine,
+        interval=plan.interval,
+        credentials=credentials,
+    )
+
+
+def _record(settings: TargetSettings, plan: Plan) -> Recording:
+    with _shown(plan) as shown, Scraper(settings) as scraper:
+        try:
+            return recorder.record(
+                settings, plan, clock=SystemClock(), fetcher=scraper, shown=shown
+            )
+        except RefusedError as error:
+            raise ConfigError(
+                f"{settings.name} must not become a baseline: {error} (--force stores it all"
+                " the same)"
+            ) from None
+
+
+def _new(
+    name: str, recording: Recording, settings: TargetSettings, parameters: dict[str, object]
+) -> NewBaseline:
+    provenance = Provenance(
+        how=Origin.RECORD,
+        tool="monitor",
+        parameters={**parameters, "interval": settings.interval, "looks": recording.looks},
+        who=whoami(),
+        start=recording.start,
+        end=recording.end,
+        notes=recording.notes,
+    )
+    return NewBaseline(
+        name, recording.points, recording.identity, provenance, reason=recording.reason
+    )
+
+
+def _explain_interrupt(recording: Recording, *, keep: bool) -> None:
+    if keep or not recording.points:
+        print_error("interrupted before a load was covered; nothing is stored")
+    else:
+        loads = _list(tuple(point.running for point in recording.points))
+        print_error(f"interrupted; nothing is stored (--keep would have kept loads {loads})")
+
+
+def _list(loads: tuple[float, ...]) -> str:
+    return ", ".join(f"{load:.3g}" for load in loads)
+
+
+@contextmanager
+def _shown(plan: Plan) -> Iterator[Callable[[recorder.Progress], None]]:
+    """A bar on a terminal's standard error; elsewhere one line for each load covered."""
+    if not sys.stderr.isatty():
+        yield _line_printer()
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[loads]}"),
+    )
+    # The bar takes the streams over, after which they no longer tell what they can show.
+    plain = is_plain_terminal()
+    console = Console(stderr=True, markup=False, emoji=False, highlight=False)
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("watching", total=plan.seconds, loads="")
+
+        def show(progress: recorder.Progress) -> None:
+            loads = _loads(progress, plain=plain)
+            bar.update(task, completed=progress.elapsed, loads=loads)
+
+        yield show
+
+
+def _loads(progress: recorder.Progress, *, plain: bool) -> str:
+    """``1 ok  4 60 %  16 0 %``: each load with how much of it has been seen."""
+    done = "ok" if plain else "✓"
+    parts = [
+        f"{load:g} {done if load in progress.covered else f'{share * 100.0:.0f} %'}"
+        for load, share in progress.shares.items()
+    ]
+    shown = "  ".join(parts) or "no traffic yet"
+    text = f"{shown}  ({progress.problem})" if progress.problem else shown
+    return as_ascii(text) if plain else text
+
+
+def _line_printer() -> Callable[[recorder.Progress], None]:
+    known: set[float] = set()
+
+    def show(progress: recorder.Progress) -> None:
+        for load in set(progress.covered) - known:
+            known.add(load)
+            print_error(f"covered {load:g} running requests after {progress.elapsed:.0f} s")
+
+    return show
