@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from monitor.cli.run import LogLevel
 from monitor.cli.output import print_text
 from monitor.cli.render import print_rich, text, verdict_text
+from monitor.cli.run import LogLevel
 from monitor.demo.play import Demo, Line, clock_text
 from monitor.logs import configure
 

@@ -92,7 +92,7 @@ class Demo:
     def _run(self, failures: list[BaseException]) -> None:
         try:
             self._daemon.run()
-        except BaseException as error:  # noqa: BLE001 - it is raised again by the main thread
+        except BaseException as error:  # The main thread raises it again.
             failures.append(error)
 
     def _settings(self, urls: dict[str, str]) -> DaemonSettings:

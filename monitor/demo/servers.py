@@ -58,7 +58,7 @@ def _handler(tape: Tape, clock: ScaledClock) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
-        def do_GET(self) -> None:  # noqa: N802 - the name is given by the base class
+        def do_GET(self) -> None:
             if self.path != "/metrics":
                 self._answer(404, b"not found\n")
                 return
