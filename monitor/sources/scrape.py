@@ -28,7 +28,7 @@ from monitor.sources.errors import FetchError, FetchKind
 
 _BUFFER = 64 * 1024
 _HEADER_ROOM = 256 * 1024
-_SHOWN = 200
+_SHOWN = 400
 
 _LOADS_MAX_BYTES = 4 * 1024 * 1024
 _LOADS_SECONDS = 2.0

@@ -128,19 +128,17 @@ def _resolve(address: Address) -> list[_Peer]:
 
 def _tls_context(credentials: Credentials) -> ssl.SSLContext:
     files = (credentials.ca_file, credentials.cert_file, credentials.key_file)
+    # Certificates are renewed in place, so that the files' times are part of the key.
+    return _cached_context(files, tuple(map(_changed_at, files)), credentials.verify)
+
+
+def _changed_at(file: str | None) -> int:
+    if file is None:
+        return 0
     try:
-        # Certificates are renewed in place, so that the files' times are part of the key.
-        stamps = tuple(os.stat(name).st_mtime_ns if name else 0 for name in files)
-        return _cached_context(files, stamps, credentials.verify)
-    except (OSError, ValueError) as error:
-        # ssl.SSLError is an OSError too; its text names neither the file nor a secret.
-        reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or "not PEM"
-        named = getattr(error, "filename", None) or " or ".join(name for name in files if name)
-        raise FetchError(
-            FetchKind.TLS,
-            f"the certificate file {named} cannot be used: {reason}",
-            retryable=False,
-        ) from error
+        return os.stat(file).st_mtime_ns
+    except OSError as error:
+        raise _unusable(file, error) from error
 
 
 @lru_cache(maxsize=128)
@@ -151,13 +149,27 @@ def _cached_context(
 ) -> ssl.SSLContext:
     """One context for all targets with the same files: loading the system's CAs takes 10 ms."""
     ca_file, cert_file, key_file = files
-    context = ssl.create_default_context(cafile=ca_file)
+    try:
+        context = ssl.create_default_context(cafile=ca_file)
+    except OSError as error:
+        raise _unusable(ca_file or "of the system's CAs", error) from error
     if not verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     if cert_file is not None:
-        context.load_cert_chain(cert_file, key_file, password=_no_password)
+        try:
+            context.load_cert_chain(cert_file, key_file, password=_no_password)
+        except (OSError, ValueError) as error:
+            both = f"{key_file} for {cert_file}" if key_file else cert_file
+            raise _unusable(both, error) from error
     return context
+
+
+def _unusable(file: str, error: Exception) -> FetchError:
+    # ssl.SSLError is an OSError too.
+    reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
+    message = f"the file {file} cannot be used: {reason}"
+    return FetchError(FetchKind.TLS, message, retryable=False)
 
 
 def _no_password() -> str:
