@@ -13,7 +13,7 @@ DIALECTS: dict[Engine, Dialect] = {
     dialect.engine: dialect
     for dialect in (vllm.VLLM, sglang.SGLANG, vllm.TENSORRT_LLM, vllm.LLAMA_CPP, vllm.LMDEPLOY)
 }
-_FIRST_LOOKS = 32
+_FIRST_LOOKS = 12
 _LOOK_EVERY = 32
 """All lines are looked at on the first pages and then now and then: they only make notes."""
 _CUT_SHORT = 0.25
