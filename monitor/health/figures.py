@@ -69,11 +69,15 @@ def _design_effect(
     """The learnt or assumed effect, but never less than the spread between positions shows."""
     counts = window.counts
     stored = learnt or default_design_effect(counts.draft_tokens, requests or 0.0)
+    return combined_design_effect(stored, None, 1, spread_between_positions(counts, k))
+
+
+def spread_between_positions(counts: Counts, k: float | None) -> float:
+    """The least design effect that the counters per position allow; 1 without them."""
     variance = accepted_variance(counts.position_drafts, counts.positions)
     rate = min(max(counts.accepted_tokens / counts.draft_tokens, 0.0), 1.0)
     spread = (k or 0.0) * rate * (1.0 - rate)
-    floor = variance / spread if variance is not None and spread > 0.0 else 1.0
-    return combined_design_effect(stored, None, 1, floor)
+    return variance / spread if variance is not None and spread > 0.0 else 1.0
 
 
 def _evidence(counts: Counts) -> Evidence | None:

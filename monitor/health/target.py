@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import groupby
+from typing import NamedTuple
 
 from monitor.health.combine import combine, without_doubles
 from monitor.health.judging import JudgeSettings
@@ -89,6 +90,23 @@ class _Warmup:
     start: float
     end: float
     counts: Counts
+
+
+class Trial(NamedTuple):
+    """What one of the judged windows says."""
+
+    finding: Finding
+    facts: Facts
+    seconds: float
+
+
+class Deliberation(NamedTuple):
+    """A verdict and how it was come to."""
+
+    assessment: Assessment
+    trials: tuple[Trial, ...] = ()
+    """The judged windows, shortest first; none where there was nothing to judge."""
+    chosen: Trial | None = None
 
 
 class TargetState:
@@ -186,13 +204,18 @@ class TargetState:
         return bool(served) and sum(served) < WARM_REQUESTS
 
     def _remember(
-        self, increments: tuple[Increment, ...], parts: Mapping[str, Counts]
+        self,
+        increments: tuple[Increment, ...],
+        parts: Mapping[str, Counts],
+        *,
+        compared: bool = False,
     ) -> tuple[tuple[Increment, ...], Counts]:
         """Adds one interval to the windows; returns it with the comparison to the baseline,
-        and the target's sums of it. ``parts`` are the counts by engine."""
+        and the target's sums of it. ``parts`` are the counts by engine; if ``compared``,
+        the comparison is among them already."""
         first = increments[0]
         total = combine({increment.label: increment.counts for increment in increments})
-        if self._compares:
+        if self._compares and not compared:
             total = compare(total, self._settings.baseline)  # type: ignore[arg-type]
             increments = (_with_comparison(first, total), *increments[1:])
         if first.warmup:
@@ -218,6 +241,26 @@ class TargetState:
         else:
             self._warmup = _Warmup(self._warmup.start, end, add(self._warmup.counts, counts))
 
+    def retrace(self, sample: Sample, increments: tuple[Increment, ...], *, healthy: bool) -> None:
+        """Takes in one stored interval as ``observe`` took in its page, for looking back.
+
+        The comparison with the baseline stays as it was stored, whatever is compared with now.
+        ``sample`` holds what of the page is known from elsewhere; ``healthy`` tells whether
+        the verdict of that time allowed to learn from it.
+        """
+        memory, version = self.memory, self.identity.engine_version
+        self._sample, memory.last_at = sample, sample.at
+        parts = {i.label: i.counts for i in increments}
+        if any(counts.resets > 0.0 for counts in parts.values()):
+            memory.restarted_at, memory.version = sample.at, version
+        running = any(counts.running_seconds > 0.0 for counts in parts.values())
+        stalled = running and not any(_moved(counts) for counts in parts.values())
+        start = increments[0].start
+        memory.stalled_seconds = memory.stalled_seconds + sample.at - start if stalled else 0.0
+        _, total = self._remember(increments, parts, compared=True)
+        if not increments[0].warmup:
+            memory.watch.take(sample.identity, start, sample.at, total, healthy=healthy)
+
     def restore(self, memory: Memory, identity: Identity, history: Iterable[Increment]) -> None:
         """Goes on from what an earlier process remembered and stored (ascending in time)."""
         self.memory = memory
@@ -230,22 +273,26 @@ class TargetState:
 
     def assess(self, now: float) -> Assessment:
         """The verdict now: the shortest judged window that allows one decides."""
+        return self.deliberate(now).assessment
+
+    def deliberate(self, now: float) -> Deliberation:
+        """The same, with what each window said."""
         sample = self._sample
         early = self._without_figures(now)
         if early is not None or sample is None:
-            return early or self.down("no page yet", now)
+            return Deliberation(early or self.down("no page yet", now))
         previous = self.memory.verdict[0] if self.memory.verdict is not None else None
         past = self._look_back(sample, now)
         tried = []
         for seconds in self._settings.judged:
             facts = self._facts(seconds, sample, previous, past)
             finding = decide(facts)
-            tried.append((finding, facts, seconds))
+            tried.append(Trial(finding, facts, seconds))
             if not inconclusive(finding, facts):
                 break
-        finding, facts, seconds = max(tried, key=_weight)
-        self.memory.watch.clear(now, facts.accepted.rate, past.normal)
-        return self._answer(finding, facts, seconds, now)
+        chosen = max(tried, key=_weight)
+        self.memory.watch.clear(now, chosen.facts.accepted.rate, past.normal)
+        return Deliberation(self._answer(*chosen, now), tuple(tried), chosen)
 
     def _look_back(self, sample: Sample, now: float) -> Past:
         """What is known of the time before; changes in it are only sought now and then."""
@@ -483,10 +530,25 @@ _SICK = frozenset({Verdict.DEGRADED, Verdict.HARMFUL})
 _RANK = {Verdict.IDLE: 0, Verdict.INSUFFICIENT: 1, Verdict.UNPROVEN: 2}
 
 
-def _weight(tried: tuple[Finding, Facts, float]) -> tuple[int, float]:
+def _weight(tried: Trial) -> tuple[int, float]:
     """What was found out with certainty wins; among the rest the one with most evidence."""
-    finding, _, seconds = tried
-    return _RANK.get(finding.verdict, 3), seconds
+    return _RANK.get(tried.finding.verdict, 3), tried.seconds
+
+
+def _moved(counts: Counts) -> bool:
+    """Whether anything at all was counted, or begun anew."""
+    return any(
+        (
+            counts.output_tokens,
+            counts.requests,
+            counts.drafts,
+            counts.decode_steps,
+            counts.prompt_tokens,
+            counts.draft_tokens,
+            counts.engine_steps,
+            counts.resets,
+        )
+    )
 
 
 def _differ(before: str | None, now: str | None) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -155,6 +155,19 @@ def decide(facts: Facts) -> Finding:
         if finding is not None:
             return finding
     return _unproven(facts)
+
+
+def trace(facts: Facts) -> Iterator[tuple[str, Finding | None]]:
+    """Each rule by name with what it found, up to the one that decides as in ``decide``.
+
+    For explanations only: ``decide`` is called with every page and keeps no record.
+    """
+    for rule in _RULES:
+        finding = rule(facts)
+        yield rule.__name__.removeprefix("_"), finding
+        if finding is not None:
+            return
+    yield "unproven", _unproven(facts)
 
 
 def inconclusive(finding: Finding, facts: Facts) -> bool:
