@@ -170,7 +170,7 @@ class Scraper:
                     self._address, self._settings.credentials, deadline, self._clock
                 )
             self._sock.settimeout(wire.remaining(deadline, self._clock))
-            self._sock.sendall(request)
+            wire.send(self._sock, request)
             reader = wire.DeadlineReader(self._sock, deadline, limit + _HEADER_ROOM, self._clock)
             answer = read_answer(io.BufferedReader(reader, _BUFFER), limit)
         except BaseException:
@@ -232,6 +232,8 @@ class Scraper:
 def _tls_reason(error: ssl.SSLError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the server's certificate is not accepted ({error.verify_message})"
+    if isinstance(error, ssl.SSLEOFError):
+        return "the server closed the connection"
     return (error.reason or "unknown reason").lower().replace("_", " ")
 
 

@@ -68,6 +68,19 @@ def has_input(sock: socket.socket) -> bool:
     return bool(poller.poll(0))
 
 
+def send(sock: socket.socket, data: bytes) -> None:
+    """Sends everything.
+
+    A server that refuses us in the middle of TLS says why and closes, maybe before we have
+    sent anything: then the reason is still there to be read, and is raised instead.
+    """
+    try:
+        sock.sendall(data)
+    except ssl.SSLEOFError:
+        sock.recv(1)
+        raise
+
+
 def connect(
     address: Address, credentials: Credentials, deadline: float, clock: Clock
 ) -> socket.socket:
