@@ -22,7 +22,7 @@ lint: $(READY)  ## Style and types
 
 bench: $(READY)  ## The measured claims of the README
 	$(BIN)/python -m benchmarks.scrape
-	$(BIN)/python -m benchmarks.parse
+	$(BIN)/python -m benchmarks.speedup
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

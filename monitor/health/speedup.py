@@ -16,7 +16,9 @@ from monitor.health.interval import t_quantile
 from monitor.health.ledger import Block
 from monitor.model import BreakEven, Counts, Estimate
 
-BLOCKS = 10
+BLOCKS = 6
+"""Parts of a window for the spread between them. More parts would be shorter than the time for
+which step times wander, and the interval too narrow (``benchmarks/speedup.py``)."""
 LEAST_BLOCKS = 5
 """With fewer blocks the spread between them says nothing."""
 BASELINE_ERROR = 0.03
