@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from monitor.engines.reader import PageReader
 from monitor.health import memory
+from monitor.health.orders import Order, apply_order
 from monitor.health.target import TargetState
 from monitor.model import Assessment, Increment, PageError
 from monitor.settings import TargetSettings
@@ -92,6 +93,10 @@ class TargetPipeline:
     def state(self) -> str:
         """What the next process needs to go on with the next page, as JSON text (2–4 KB)."""
         return memory.to_text(self._state)
+
+    def obey(self, order: Order) -> bool:
+        """Carries out an order about the learnt normal; False while no page told the server."""
+        return apply_order(self._state, order)
 
     def restore(self, state: str, history: Iterable[Increment]) -> None:
         """Goes on from ``state`` of an earlier process; ``history`` is ascending in time.

@@ -185,7 +185,7 @@ class Daemon:
         try:
             ensure_ready(self._engine)
             self._repository = Repository(self._engine)
-            self._writer = Writer(self._repository, self._clock)
+            self._writer = Writer(self._repository, self._clock, errand=self._deliver_orders)
             self._register(self._settings)
             self._restore()
         except BaseException:
@@ -243,6 +243,13 @@ class Daemon:
             predecessor=predecessor,
             recall=self._recall,
         )
+
+    def _deliver_orders(self) -> None:
+        """Hands each worker what was ordered about its reference by another process."""
+        for given in self._repository.pending_orders():
+            worker = self._workers.get(given.target)
+            if worker is not None:
+                worker.order(given.id, given.order)
 
     def _submit(self, worker: Worker) -> None:
         self._pool.submit(worker.run)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 import structlog
 
 from monitor.clock import Clock
 from monitor.daemon.timeline import Timeline
+from monitor.health.orders import Order
 from monitor.model import Assessment, Increment, ScrapeError, StoreError, Verdict
 from monitor.pipeline import Page, TargetPipeline, Tick
 from monitor.report import to_document
@@ -83,6 +84,7 @@ class Worker:
         self._claim = threading.Lock()
         # The pipeline is used by the thread that scrapes and by those that show windows.
         self._guard = threading.Lock()
+        self._orders: dict[int, Order] = {}
         self._retired = False
         self._crash: str | None = None
         self._page_at: float | None = None
@@ -150,6 +152,10 @@ class Worker:
             self._pipeline.restore(state, history)
         self.verdict, self.since = verdict, since
 
+    def order(self, key: int, order: Order) -> None:
+        """Takes an order, which the next round carries out; given again, it counts once."""
+        self._orders[key] = order
+
     def retire(self) -> None:
         """Ends the work on this target; a scrape that is running ends early and unseen."""
         self._retired = True
@@ -191,15 +197,25 @@ class Worker:
         text = str(error)
         self._publish(*self._judge(lambda pipeline, now: pipeline.tick_failed(text, now)))
 
-    def _judge(self, tick: Callable[[TargetPipeline, float], Tick]) -> tuple[Tick, float, str]:
+    def _judge(
+        self, tick: Callable[[TargetPipeline, float], Tick]
+    ) -> tuple[Tick, float, str, Sequence[int]]:
         with self._guard:
             now = self._timeline.now()
             if self._era != self._timeline.era:
                 # What is remembered belongs to a time that was given up for another one.
                 self._pipeline, self._era = TargetPipeline(self.settings), self._timeline.era
-            return tick(self._pipeline, now), now, self._pipeline.state()
+            obeyed = self._obey()
+            return tick(self._pipeline, now), now, self._pipeline.state(), obeyed
 
-    def _publish(self, tick: Tick, now: float, state: str) -> None:
+    def _obey(self) -> Sequence[int]:
+        """Carries out what was ordered; what cannot be done yet waits for another round."""
+        obeyed = [key for key, order in [*self._orders.items()] if self._pipeline.obey(order)]
+        for key in obeyed:
+            del self._orders[key]
+        return obeyed
+
+    def _publish(self, tick: Tick, now: float, state: str, obeyed: Sequence[int]) -> None:
         assessment = tick.assessment
         if self.verdict != assessment.verdict:
             self.verdict, self.since = assessment.verdict, now
@@ -210,7 +226,15 @@ class Worker:
         change = _change(assessment, document) if tick.changed and document else None
         identity = assessment.identity
         row = RoundRow(
-            self.name, now, tick.increments, state, document, change, identity, tick.problem
+            self.name,
+            now,
+            tick.increments,
+            state,
+            document,
+            change,
+            identity,
+            tick.problem,
+            obeyed,
         )
         self._sink(row)
         self._log_decision(tick)

@@ -15,6 +15,8 @@ from monitor.model import StoreError
 from monitor.store.rows import RoundRow
 
 FLUSH_SECONDS = 1.0
+ERRAND_SECONDS = 60.0
+"""Least time between two looks at what the database holds for the daemon."""
 MAX_ROWS = 20_000
 """Rows kept in memory while the database is away; about 50 MB."""
 MAX_BATCH = 2_000
@@ -39,13 +41,22 @@ class Writer:
     many, because what is going on now matters more than what went on then.
     """
 
-    def __init__(self, store: Store, clock: Clock, *, max_rows: int = MAX_ROWS) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        *,
+        max_rows: int = MAX_ROWS,
+        errand: Callable[[], None] = lambda: None,
+    ) -> None:
         self.written = 0
         self.dropped = 0
         self.errors = 0
         self._store = store
         self._clock = clock
         self._max_rows = max_rows
+        self._errand = errand
+        self._errand_at: float | None = None
         self._rows: deque[RoundRow] = deque()
         self._lock = threading.Lock()
         self._calls: deque[Callable[[], None]] = deque()
@@ -139,13 +150,29 @@ class Writer:
         while not self._stopping:
             self._wake.wait(FLUSH_SECONDS)
             self._wake.clear()
-            self._work()
-        self._work()
+            self.work()
+        self.work()
 
-    def _work(self) -> None:
+    def work(self) -> None:
+        """One turn: what others asked for, then what waits to be written, then the errand."""
         while self._calls:
             self._calls.popleft()()
-        self.flush()
+        if self.flush():
+            self._run_errand()
+
+    def _run_errand(self) -> None:
+        """Does what is due once a minute, while the database answers."""
+        now = self._clock.monotonic()
+        if self._errand_at is not None and now - self._errand_at < ERRAND_SECONDS:
+            return
+        self._errand_at = now
+        try:
+            self._errand()
+        except StoreError as error:
+            self._failed(str(error))
+        except Exception:
+            # The same border as for a row that trips over a mistake of ours.
+            _log.exception("an errand of the writer failed")
 
     def _take(self) -> list[RoundRow]:
         with self._lock:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, select, update
 
+from monitor.health.judging import JudgeSettings
 from monitor.model import Engine, Identity
 from monitor.settings import TargetSettings
 from monitor.store.connect import insert_into
@@ -45,6 +46,19 @@ def load_facts(connection: Connection, target_id: int) -> TargetFacts:
     engine, *rest = parts or [None] * len(Identity._fields)
     identity = Identity(Engine(engine) if engine else None, *rest)
     return TargetFacts(name, service, role, json.loads(settings)["interval"], identity)
+
+
+def load_judge(connection: Connection, target_id: int) -> tuple[JudgeSettings, float | None]:
+    """How a target is judged, without its baseline, and what is configured as its gap."""
+    query = select(targets.c.settings).where(targets.c.id == target_id)
+    settings = json.loads(connection.execute(query).scalar_one())
+    judge = JudgeSettings(
+        threshold=settings["threshold"],
+        dead_band=settings["dead_band"],
+        windows=tuple(settings["windows"]),
+        judged=tuple(settings["judged"]),
+    )
+    return judge, settings.get("gap")
 
 
 def _add_services(connection: Connection, configured: Sequence[TargetSettings]) -> dict[str, int]:
@@ -99,6 +113,7 @@ def _settings_document(item: TargetSettings) -> str:
             "engine": item.engine,
             "draft_size": item.draft_size,
             "interval": item.interval,
+            "gap": item.gap,
             "threshold": judge.threshold,
             "dead_band": judge.dead_band,
             "windows": judge.windows,

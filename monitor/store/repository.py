@@ -7,17 +7,22 @@ from difflib import get_close_matches
 
 from sqlalchemy import Connection, Engine, select
 
+from monitor.health.orders import Order
 from monitor.model import Increment, StoreError, Verdict
 from monitor.settings import TargetSettings
 from monitor.store.baselines import Baselines
 from monitor.store.connect import reading, writing
 from monitor.store.history import load_history, load_increments, load_samples
+from monitor.store.moment import load_moment, load_state
+from monitor.store.orders import add_order, describe, load_orders
 from monitor.store.registry import load_facts, register
 from monitor.store.rounds import RoundWriter, add_event, read_memory
 from monitor.store.rows import (
     HistoryRow,
     RoundRow,
     ServiceStatus,
+    StoredMoment,
+    StoredOrder,
     StoredState,
     TargetFacts,
     VerdictChange,
@@ -99,6 +104,36 @@ class Repository:
         """What is known of a target besides its figures."""
         with reading(self._engine) as connection:
             return load_facts(connection, _target_id(connection, target))
+
+    def moment(self, target: str, at: float) -> StoredMoment | None:
+        """What is stored about a target at a time, in one view; None before it was seen."""
+        with reading(self._engine) as connection:
+            return load_moment(connection, _target_id(connection, target), at)
+
+    def state(self, target: str) -> StoredState | None:
+        """What the last process knew about one target."""
+        with reading(self._engine) as connection:
+            return load_state(connection, _target_id(connection, target))
+
+    def order(self, target: str, order: Order, *, at: float, who: str) -> StoredOrder:
+        """Writes an order about the reference of a target, and the event that it was given."""
+        with writing(self._engine) as connection:
+            target_id = _target_id(connection, target)
+            given = add_order(connection, target_id, target, order, at=at, who=who)
+            detail = {"order": given.id, "kind": order.kind, "rate": order.rate, "who": given.who}
+            text = f"{describe(order)} of {target}, by {given.who}"
+            add_event(connection, at, "reference", text, target_id=target_id, detail=detail)
+        return given
+
+    def orders(self, target: str) -> list[StoredOrder]:
+        """All orders about the reference of a target, in the order in which they were given."""
+        with reading(self._engine) as connection:
+            return load_orders(connection, _target_id(connection, target))
+
+    def pending_orders(self) -> list[StoredOrder]:
+        """The orders that no round has shown carried out yet, in order."""
+        with reading(self._engine) as connection:
+            return load_orders(connection, None)
 
     def statuses(self) -> list[ServiceStatus]:
         """The latest assessment of every live target, by service."""

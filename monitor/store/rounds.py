@@ -16,6 +16,7 @@ from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 from monitor.model import Identity, StoreError
 from monitor.store.connect import insert_into, writing
 from monitor.store.fingerprint import clean_identity, differences, follow
+from monitor.store.orders import mark_applied
 from monitor.store.rows import Change, RoundRow
 from monitor.store.tables import (
     events,
@@ -93,6 +94,9 @@ class RoundWriter:
             new_identities = self._write_identities(connection, batch)
             for row, change in changed:
                 self._write_change(connection, row, change)
+            for row in batch:
+                if row.obeyed:
+                    mark_applied(connection, row.obeyed, row.now)
         # Only what has been committed may be remembered.
         self._series |= new_series
         self._identities |= new_identities

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from monitor.health.judging import JudgeSettings
+from monitor.health.orders import Order
 from monitor.model import Identity, Increment, Verdict
 
 NOTHING_KNOWN = Identity()
@@ -36,6 +38,8 @@ class RoundRow:
     change: Change | None = None
     identity: Identity = NOTHING_KNOWN
     problem: str | None = None
+    obeyed: Sequence[int] = ()
+    """Orders that ``state`` is the first to show carried out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,3 +114,41 @@ class HistoryRow:
     speedup: float | None = None
     running: float | None = None
     tpot: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredOrder:
+    """An order about the reference of a target."""
+
+    id: int
+    target: str
+    at: float
+    who: str
+    order: Order
+    applied_at: float | None
+    """None while the daemon has not carried it out."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMoment:
+    """All that is stored about a target and has a bearing on its verdict at some moment."""
+
+    facts: TargetFacts
+    at: float
+    """The moment, or the last that is known before it."""
+    judge: JudgeSettings
+    """Thresholds and spans as configured today, without a baseline."""
+    gap: float | None
+    state: StoredState | None
+    """The latest, however much later than the moment."""
+    verdicts: tuple[VerdictChange, ...]
+    """Changes up to the moment, ascending; the first is the one in force at the beginning of
+    the samples."""
+    since: float | None
+    """Since when the verdict held, whatever its cause and action were."""
+    identities: tuple[tuple[float, Identity], ...]
+    """What pages said of the server, and since when, ascending."""
+    samples: tuple[Increment, ...]
+    first_sample: float | None
+    """End of the first sample there is."""
+    orders: tuple[StoredOrder, ...]

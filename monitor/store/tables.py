@@ -175,3 +175,17 @@ baseline_activations = Table(
     _text("who"),
     Index(None, "service_id", "id"),
 )
+
+# The daemon holds what was learnt in memory and writes it with each round, so that a change to
+# the stored text would not last: it is ordered, and marked in the round that shows it done.
+reference_orders = Table(
+    "reference_orders",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    _target(),
+    _time("at"),
+    _text("who"),
+    _text("kind"),
+    Column("rate", Double, nullable=True),
+    _time("applied_at", nullable=True),
+)

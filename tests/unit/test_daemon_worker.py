@@ -9,6 +9,7 @@ import pytest
 from monitor.clock import FakeClock
 from monitor.daemon.timeline import Timeline
 from monitor.daemon.worker import Worker
+from monitor.health.orders import Order, OrderKind
 from monitor.model import Increment, ScrapeError, StoreError, Verdict
 from monitor.pipeline import Page
 from monitor.settings import TargetSettings
@@ -238,3 +239,33 @@ def test_a_claimed_round_that_starts_after_the_end_fetches_nothing(bench: Bench)
     bench.fetcher.answer = stumble
     bench.worker.run()
     assert (bench.worker.tick_errors, bench.fetcher.closed) == (0, 1)
+
+
+def pinned(row: RoundRow) -> list[float | None]:
+    return [learnt["pinned"] for learnt in json.loads(row.state)["references"].values()]
+
+
+def test_an_order_is_carried_out_once_and_the_row_that_shows_it_says_so(bench: Bench) -> None:
+    bench.worker.order(7, Order(OrderKind.PIN, 0.7))
+    first = bench.round()
+    assert (first.obeyed, pinned(first)) == ([], []), "no page told yet which server this is"
+    second, third = bench.round(), bench.round()
+    assert (second.obeyed, pinned(second)) == ([7], [0.7])
+    assert (third.obeyed, pinned(third)) == ([], [0.7])
+
+
+def test_orders_are_carried_out_in_turn_and_while_the_server_is_down(bench: Bench) -> None:
+    bench.round()
+    bench.worker.order(7, Order(OrderKind.PIN, 0.7))
+    bench.worker.order(7, Order(OrderKind.PIN, 0.7))
+    bench.worker.order(8, Order(OrderKind.UNPIN))
+    bench.fetcher.answer = refuse
+    row = bench.round()
+    assert (row.obeyed, pinned(row)) == ([7, 8], [None])
+
+
+def test_an_heir_keeps_what_was_ordered(bench: Bench) -> None:
+    bench.round()
+    bench.worker.order(7, Order(OrderKind.PIN, 0.7))
+    bench.round()
+    assert pinned(bench.round(bench.make(predecessor=bench.worker))) == [0.7]

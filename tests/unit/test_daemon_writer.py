@@ -184,3 +184,38 @@ def test_the_stop_tells_when_rows_are_left_behind() -> None:
     writer.start()
     writer.put(row(0))
     assert not writer.stop(PATIENCE)
+
+
+def test_an_errand_is_run_once_a_minute_while_the_database_answers() -> None:
+    clock, store = FakeClock(), FakeStore()
+    ran: list[float] = []
+    writer = Writer(store, clock, errand=lambda: ran.append(clock.monotonic()))
+    writer.accept(frozenset({"a"}))
+
+    def turn(seconds: float) -> None:
+        clock.advance(seconds)
+        writer.work()
+
+    writer.work()
+    turn(59.0)
+    turn(1.0)
+    store.refuse = away
+    writer.put(row(0))
+    turn(60.0)
+    store.refuse = lambda _batch: None
+    turn(1.0)
+    assert ran == [0.0, 60.0, 121.0]
+
+
+@pytest.mark.parametrize("error", [StoreError("database x: gone"), TypeError("a mistake")])
+def test_an_errand_that_fails_does_not_end_the_writer(error: Exception) -> None:
+    def fail() -> None:
+        raise error
+
+    store = FakeStore()
+    writer = Writer(store, FakeClock(), errand=fail)
+    writer.accept(frozenset({"a"}))
+    writer.start()
+    writer.put(row(0))
+    assert writer.stop(PATIENCE)
+    assert store.rows == [0]
