@@ -24,6 +24,8 @@ class Page:
     metrics: bytes
     loads: bytes | None = None
     """Body of SGLang's ``/v1/loads`` where the server offers it."""
+    about: bytes | None = None
+    """What the server told about itself, on the pages with which it was asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class TargetPipeline:
         if last is not None and now <= last:
             return self.tick_failed("the time of this page is not after the one before", last)
         try:
-            sample = self._reader.read(page.metrics, now, page.loads)
+            sample = self._reader.read(page.metrics, now, page.loads, page.about)
         except PageError as error:
             return self.tick_failed(str(error), now)
         increments = self._state.observe(sample)
@@ -104,3 +106,4 @@ class TargetPipeline:
         Raises ``StoreError`` when the text is not what ``state`` wrote.
         """
         memory.restore(self._state, state, history)
+        self._reader.recall(self._state.identity)

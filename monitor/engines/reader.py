@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from monitor.engines import exposition, sglang, vllm, vllm_v0
+from monitor.engines.about import Told, read_about
 from monitor.engines.dialect import Dialect, Figures
 from monitor.engines.layout import Layout, doubled, lay_out
 from monitor.model import Engine, Identity, PageError, Reading, Sample, Speculation
@@ -59,13 +60,26 @@ class PageReader:
         self._draft_sizes = sglang.DraftSizes()
         self._settlement = sglang.Settlement()
         self._v0_totals: dict[str, vllm_v0.RawTotals] = {}
+        self._told: Told | None = None
+        self._told_size: float | None = None
+        self._seen = self._identity = Identity()
 
-    def read(self, body: bytes, at: float, loads: bytes | None = None) -> Sample:
-        """One page, understood.
+    def recall(self, identity: Identity) -> None:
+        """Goes on from what an earlier process knew of the server."""
+        self._identity = identity
+
+    def read(
+        self, body: bytes, at: float, loads: bytes | None = None, about: bytes | None = None
+    ) -> Sample:
+        """One page, understood, with what the server tells about itself where it was asked.
 
         Raises ``PageError`` when the text as a whole is no usable metrics page. A page of an
         unknown engine is a sample without engine; whatever else is odd ends up in its notes.
         """
+        if about is not None:
+            # It is kept for the next usable page, should this one not be.
+            self._told = read_about(about)
+            self._told_size = self._told.parts.get("draft_size", self._told_size)
         page = exposition.normalise(body)
         found = self._known_figures(page) or self._figures(page)
         dialect = self._dialect
@@ -79,8 +93,32 @@ class PageReader:
                 notes.append(problem)
         if found.waits:
             _hold_back(readings)
-        identity = _identity(dialect, found.layout, readings)
+        if self._told is not None:
+            notes += self._told.notes
+        identity = self._identify(_identity(dialect, found.layout, readings))
         return Sample(at, identity, readings, tuple(notes))
+
+    def _identify(self, seen: Identity) -> Identity:
+        """What is known of the server: from this page, its own word, and the pages before.
+
+        A part that is missing now stays as it was: figures are compared with those of servers
+        of the same kind only, and a server is not another one because an endpoint was slow.
+        """
+        told, self._told = self._told, None
+        if told is None and seen == self._seen:
+            return self._identity
+        self._seen = seen
+        before = self._identity
+        if None not in (before.model, seen.model) and before.model != seen.model:
+            before = Identity()
+        if before.engine is not seen.engine:
+            before = Identity()
+        parts = before._asdict() | (told.parts if told is not None else {})
+        parts |= {name: part for name, part in seen._asdict().items() if part is not None}
+        identity = Identity(**parts)
+        if identity != self._identity:
+            self._identity = identity
+        return self._identity
 
     def _known_figures(self, page: bytes) -> Found | None:
         """The figures of a page with the same lines as the one before and nothing odd."""
@@ -149,10 +187,11 @@ class PageReader:
         self, dialect: Dialect, page: bytes, found: Found, notes: list[str]
     ) -> list[Reading]:
         births = self._births(page, found.figures)
+        size = self._draft_size or self._told_size
         readings = []
         for label in sorted(found.figures):
             figures = found.figures[label]
-            reading = dialect.compose(label, figures, self._draft_size)
+            reading = dialect.compose(label, figures, size)
             reading.birth = births.get(label)
             if vllm_v0.is_v0(figures):
                 self._correct_v0(label, reading, figures, notes)

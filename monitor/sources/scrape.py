@@ -18,6 +18,7 @@ from typing import Self
 from urllib.parse import parse_qsl, urlsplit
 
 from monitor import __version__
+from monitor.engines.about import join
 from monitor.model import ConfigError
 from monitor.pipeline import Page
 from monitor.settings import TargetSettings
@@ -25,16 +26,16 @@ from monitor.sources import wire
 from monitor.sources.address import Address, authorization, parse_url
 from monitor.sources.answer import Answer, read_answer
 from monitor.sources.errors import FetchError, FetchKind
+from monitor.sources.side import ABSENT_SECONDS, BROKEN_SECONDS, SIDE_SECONDS, SidePage
 
 _BUFFER = 64 * 1024
 _HEADER_ROOM = 256 * 1024
 _SHOWN = 400
 
 _LOADS_MAX_BYTES = 4 * 1024 * 1024
-_LOADS_SECONDS = 2.0
-_LOADS_ABSENT_SECONDS = 3600.0
-_LOADS_BROKEN_SECONDS = 60.0
-_LOADS_ABSENT = frozenset({400, 401, 403, 404, 405, 501})
+_ABOUT_MAX_BYTES = 1024 * 1024
+_ABOUT_SECONDS = 3600.0
+"""How long what a server said about itself is taken to hold, unless it starts anew."""
 
 # Naming OpenMetrics here, at whatever rank, would make the usual exporters send it.
 _ACCEPT = "text/plain;version=0.0.4,*/*;q=0.1"
@@ -50,10 +51,18 @@ class Scraper:
         self._sock: socket.socket | None = None
         self._secrets = _secrets(self._address, settings)
         self._request = self._build(self._address.resource, _ACCEPT)
-        self._loads_request = self._build(
-            f"{self._address.base_path}/v1/loads", "application/json"
+        self._loads = self._side("/v1/loads", _LOADS_MAX_BYTES)
+        self._version = self._side("/version", _ABOUT_MAX_BYTES)
+        # vLLM collects facts about its machine for this page, which takes it seconds.
+        self._vllm_info = self._side(
+            "/server_info?config_format=json", _ABOUT_MAX_BYTES, ABSENT_SECONDS
         )
-        self._loads_after = clock()
+        self._sglang_info = tuple(
+            self._side(path, _ABOUT_MAX_BYTES) for path in ("/server_info", "/get_server_info")
+        )
+        self._about_after = clock()
+        self._pages = 0
+        """Pages that came over the connection."""
 
     def __enter__(self) -> Self:
         return self
@@ -79,10 +88,17 @@ class Scraper:
             self._check_status(answer)
         except FetchError as error:
             self.close()
+            self.ask_again()
             raise FetchError(
                 error.kind, self._clean(str(error)), retryable=error.retryable
             ) from None
-        return Page(answer.body, self._loads(answer.body, deadline))
+        self._pages += 1
+        loads = self._fetch_loads(answer.body, deadline)
+        return Page(answer.body, loads, self._fetch_about(answer.body, deadline))
+
+    def ask_again(self) -> None:
+        """Asks the server about itself with the next page: it may have started anew."""
+        self._about_after = self._clock()
 
     def close(self) -> None:
         """Closes the connection; the next fetch opens another."""
@@ -119,6 +135,10 @@ class Scraper:
                 )
             lines.append(f"Authorization: {secret}")
         return ("\r\n".join(lines) + "\r\n\r\n").encode("ascii")
+
+    def _side(self, path: str, max_bytes: int, broken_seconds: float = BROKEN_SECONDS) -> SidePage:
+        request = self._build(f"{self._address.base_path}{path}", "application/json")
+        return SidePage(request, max_bytes, broken_seconds)
 
     def _get(self, request: bytes, deadline: float, limit: int) -> Answer:
         """One exchange, with every failure turned into a ``FetchError``."""
@@ -166,6 +186,11 @@ class Scraper:
     def _once(self, request: bytes, deadline: float, limit: int) -> Answer:
         try:
             if self._sock is None:
+                if self._pages > 1:
+                    # A connection that used to outlive a round has ended. Where none does,
+                    # because the server soon closes idle ones, a new one says nothing.
+                    self.ask_again()
+                self._pages = 0
                 self._sock = wire.connect(
                     self._address, self._settings.credentials, deadline, self._clock
                 )
@@ -198,28 +223,60 @@ class Scraper:
             or status == HTTPStatus.TOO_MANY_REQUESTS,
         )
 
-    def _loads(self, metrics: bytes, deadline: float) -> bytes | None:
+    def _fetch_loads(self, metrics: bytes, deadline: float) -> bytes | None:
         """SGLang's ``/v1/loads``, the best source there is; without it the page must do."""
         now = self._clock()
-        if now < self._loads_after:
+        if now < self._loads.not_before:
             return None
         if b"sglang" not in metrics:
             # The search is a third of the cost of a fetch; what a server is changes seldom.
-            self._loads_after = now + _LOADS_BROKEN_SECONDS
+            self._loads.not_before = now + BROKEN_SECONDS
+            return None
+        return self._fetch_side(self._loads, deadline)
+
+    def _fetch_about(self, metrics: bytes, deadline: float) -> bytes | None:
+        """What the server tells about itself, now and then: it only changes with a restart."""
+        now = self._clock()
+        if now < self._about_after:
+            return None
+        if b"sglang" in metrics:
+            about = self._fetch_info(deadline)
+        elif b"vllm" in metrics or b"trtllm" in metrics:
+            about = self._fetch_version(deadline)
+        else:
+            about = None
+        self._about_after = now + (_ABOUT_SECONDS if about is not None else BROKEN_SECONDS)
+        return about
+
+    def _fetch_version(self, deadline: float) -> bytes | None:
+        """The release, and with vLLM's development mode the whole configuration, too."""
+        version = self._fetch_side(self._version, deadline)
+        if version is None:
+            return None
+        info = self._fetch_side(self._vllm_info, deadline)
+        return join([version] if info is None else [version, info])
+
+    def _fetch_info(self, deadline: float) -> bytes | None:
+        """SGLang's configuration, under the name that this release has for it."""
+        for page in self._sglang_info:
+            body = self._fetch_side(page, deadline)
+            if body is not None or not page.absent:
+                return body
+        return None
+
+    def _fetch_side(self, page: SidePage, deadline: float) -> bytes | None:
+        """A page beside the metrics, if it is to be had and may be asked for now."""
+        now = self._clock()
+        if now < page.not_before:
             return None
         try:
-            answer = self._get(
-                self._loads_request, min(deadline, now + _LOADS_SECONDS), _LOADS_MAX_BYTES
-            )
+            answer = self._get(page.request, min(deadline, now + SIDE_SECONDS), page.max_bytes)
         except FetchError:
             self.close()
-            self._loads_after = now + _LOADS_BROKEN_SECONDS
+            self._pages = 0
+            page.failed(now)
             return None
-        if answer.status == HTTPStatus.OK:
-            return answer.body
-        absent = answer.status in _LOADS_ABSENT
-        self._loads_after = now + (_LOADS_ABSENT_SECONDS if absent else _LOADS_BROKEN_SECONDS)
-        return None
+        return page.body_of(answer, now)
 
     def _clean(self, message: str) -> str:
         """The message in one printable line, with anything secret blotted out."""
@@ -232,9 +289,10 @@ class Scraper:
 def _tls_reason(error: ssl.SSLError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the server's certificate is not accepted ({error.verify_message})"
-    if isinstance(error, ssl.SSLEOFError):
-        return "the server closed the connection"
-    return (error.reason or "unknown reason").lower().replace("_", " ")
+    if not error.reason:
+        # What the server says after its side of the handshake may be lost with the connection.
+        return "the server broke off; it may require a client certificate"
+    return error.reason.lower().replace("_", " ")
 
 
 def _shown(location: str) -> str:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from scrape_peers import PATIENCE, Conversation, Peer, answer
+from scrape_peers import NOT_FOUND, PATIENCE, Conversation, Peer, answer, asks_aside
 
 from monitor.clock import Clock
 from monitor.daemon import Daemon
@@ -36,7 +36,10 @@ class Growing:
         self.looks = 0
 
     def __call__(self, conversation: Conversation) -> None:
-        while conversation.request() is not None:
+        while (head := conversation.request()) is not None:
+            if asks_aside(head):
+                conversation.send(NOT_FOUND)
+                continue
             self.looks += 1
             conversation.send(answer(page(TOKENS * self.looks)))
 

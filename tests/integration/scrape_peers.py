@@ -131,12 +131,22 @@ def packed(body: bytes) -> bytes:
     return answer(gzip.compress(body), fields="Content-Encoding: gzip\r\n")
 
 
+NOT_FOUND = answer(b"no", "404 Not Found")
+_ASIDE = (b"/v1/loads", b"/version", b"/server_info", b"/get_server_info")
+
+
+def asks_aside(head: bytes) -> bool:
+    """Whether a request is for one of the pages beside the metrics."""
+    path = head.split(b" ", 2)[1].partition(b"?")[0]
+    return path.endswith(_ASIDE)
+
+
 def always(data: bytes) -> Script:
-    """Gives the same answer to each request, on a connection that stays open."""
+    """Gives the same page each time, on a connection that stays open, and nothing beside it."""
 
     def script(conversation: Conversation) -> None:
-        while conversation.request() is not None:
-            conversation.send(data)
+        while (head := conversation.request()) is not None:
+            conversation.send(NOT_FOUND if asks_aside(head) else data)
 
     return script
 

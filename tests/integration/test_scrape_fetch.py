@@ -17,7 +17,8 @@ from monitor.settings import Credentials, TargetSettings
 from monitor.sources.errors import FetchError, FetchKind
 from monitor.sources.scrape import Scraper
 
-PAGE = b"vllm:num_requests_running 1.0\n"
+# Of an engine that has no pages beside the metrics, so that each request is for this one.
+PAGE = b"llamacpp:requests_running 1.0\n"
 
 
 def settings(
@@ -99,7 +100,7 @@ def test_a_fresh_connection_that_closes_is_not_tried_again() -> None:
         pytest.param(packed(PAGE), id="gzip"),
         pytest.param(
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-            b"8;note=x\r\nvllm:num\r\n16\r\n_requests_running 1.0\n\r\n0\r\nTrailer: x\r\n\r\n",
+            b"8;note=x\r\nllamacpp\r\n16\r\n:requests_running 1.0\n\r\n0\r\nTrailer: x\r\n\r\n",
             id="chunked",
         ),
         pytest.param(b"HTTP/1.1 200 OK\r\n\r\n" + PAGE, id="until the connection ends"),

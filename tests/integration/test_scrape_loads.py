@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scrape_peers import PATIENCE, Conversation, Peer, Script, answer
+from scrape_peers import NOT_FOUND, PATIENCE, Conversation, Peer, Script, answer, asks_aside
 
 from monitor.clock import FakeClock
 from monitor.pipeline import Page
@@ -18,8 +18,10 @@ LOADS = b'{"loads": []}'
 def server(loads: bytes, metrics: bytes = SGLANG) -> Script:
     def script(conversation: Conversation) -> None:
         while (head := conversation.request()) is not None:
-            asked_for_loads = b"/v1/loads " in head
-            conversation.send(loads if asked_for_loads else answer(metrics))
+            if b"/v1/loads " in head:
+                conversation.send(loads)
+            else:
+                conversation.send(NOT_FOUND if asks_aside(head) else answer(metrics))
 
     return script
 
@@ -71,7 +73,7 @@ def test_a_failure_of_loads_never_fails_the_page(broken: bytes) -> None:
             if b"/v1/loads " in head:
                 conversation.send(broken)
                 return
-            conversation.send(answer(SGLANG))
+            conversation.send(NOT_FOUND if asks_aside(head) else answer(SGLANG))
 
     clock = FakeClock()
     with Peer(script) as peer, scraper_of(peer, clock) as scraper:
@@ -95,8 +97,10 @@ def test_a_server_that_changes_its_engine_is_noticed() -> None:
 
     def script(conversation: Conversation) -> None:
         while (head := conversation.request()) is not None:
-            loads = b"/v1/loads " in head
-            conversation.send(answer(LOADS if loads else next(pages)))
+            if b"/v1/loads " in head:
+                conversation.send(answer(LOADS))
+            else:
+                conversation.send(NOT_FOUND if asks_aside(head) else answer(next(pages)))
 
     clock = FakeClock()
     with Peer(script) as peer, scraper_of(peer, clock) as scraper:

@@ -38,7 +38,9 @@ def test_a_page_says_the_same_whatever_was_read_before(shots: list[Shot]) -> Non
         remembered = reader.read(shot.metrics, shot.at)
         again = reader.read(shot.metrics, shot.at)
         anew = PageReader(draft_size=3.0).read(shot.metrics, shot.at)
-        assert remembered == again == anew, shot.name
+        assert remembered == again, shot.name
+        # What is known of the server outlives a page without figures; all else is the page's.
+        assert replace(remembered, identity=anew.identity) == anew, shot.name
 
 
 def test_the_order_of_labels_and_lines_is_of_no_account() -> None:
