@@ -109,6 +109,7 @@ class Cause(StrEnum):
     DEAD_TAIL = "dead_tail"
     STEP_COST = "step_cost"
     ENGINE_OUTLIER = "engine_outlier"
+    REPLICA_OUTLIER = "replica_outlier"
     ENGINE_BYPASS = "engine_bypass"
     SUSPICIOUS_OUTPUT = "suspicious_output"
     CONTRADICTION = "contradiction"

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from monitor.health import words
 from monitor.health.past import Past
+from monitor.health.peers import Peers
 from monitor.model import Action, Cause, Position
 
 DEAD_TAIL_RATE = 0.05
@@ -22,6 +23,8 @@ LOST_FIRST = 0.6
 LOST_LATER = 0.7
 """The same for the mean of the second and third position, conditional on those before."""
 LOAD_GROWN = 1.5
+_TRAFFIC_OR_SERVER = frozenset({Cause.DOMAIN_SHIFT, Cause.WEAK_DRAFTER})
+"""Causes that the figures of one replica alone cannot tell apart for certain."""
 
 
 class Diagnosis(NamedTuple):
@@ -34,6 +37,30 @@ class Diagnosis(NamedTuple):
 
 def diagnose(table: Sequence[Position], past: Past) -> Diagnosis:
     """The most likely cause of acceptance that is too low."""
+    return _beside_peers(_alone(table, past), past.peers)
+
+
+def _beside_peers(found: Diagnosis, peers: Peers) -> Diagnosis:
+    """What the other replicas add: if all fell together it was the traffic."""
+    if found.cause not in _TRAFFIC_OR_SERVER or peers.fallen + peers.steady == 0:
+        return found
+    if peers.steady == 0:
+        return Diagnosis(
+            Cause.DOMAIN_SHIFT,
+            Action.CHECK_LOAD,
+            f"all {peers.fallen + 1} replicas fell together: the traffic has changed",
+        )
+    if peers.fallen == 0:
+        return Diagnosis(
+            Cause.REPLICA_OUTLIER,
+            Action.RESTART,
+            f"this replica alone fell, {peers.steady} others did not: it is not the traffic",
+        )
+    return found
+
+
+def _alone(table: Sequence[Position], past: Past) -> Diagnosis:
+    """The cause as far as this target's own figures tell."""
     rate = past.changes.rate
     if past.slides and rate is not None:
         return Diagnosis(

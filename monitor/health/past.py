@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from monitor.health.peers import NO_PEERS, Peers
 from monitor.health.reference import Normal
 from monitor.health.shape import Change, Kind, Point, find_change
 from monitor.health.speedup import running
@@ -84,6 +85,8 @@ class Past:
     """When the detector found acceptance fallen; None while it does not."""
     drop_since: float | None = None
     rise_alarm: float | None = None
+    peers: Peers = NO_PEERS
+    """The other replicas of the service in the same window."""
 
     @property
     def expected_rate(self) -> float | None:
