@@ -20,9 +20,7 @@ SLID = Change(Kind.SLIDE, 1000.0, 600.0, 0.85, 0.25)
 
 
 def table(*rates: float) -> tuple[Position, ...]:
-    return tuple(
-        Position(i, rate, rate / rates[i - 1] if i else rate) for i, rate in enumerate(rates)
-    )
+    return tuple(Position(i, rate, None) for i, rate in enumerate(rates))
 
 
 @pytest.mark.parametrize(
