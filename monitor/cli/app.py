@@ -18,6 +18,8 @@ _COMMANDS = {
     "run": "monitor.cli.run",
     "status": "monitor.cli.status",
     "history": "monitor.cli.history",
+    "explain": "monitor.cli.explain",
+    "reference": "monitor.cli.reference",
     "pays": "monitor.cli.pays",
     "compare": "monitor.cli.compare",
     "baseline": "monitor.cli.baseline",

@@ -1,9 +1,10 @@
-"""A small plot of a line over a logarithmic axis, for terminals; ASCII where need be."""
+"""Small plots for terminals, over a logarithmic axis or over time; ASCII where need be."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from itertools import pairwise
 
 from monitor.cli.output import is_plain_terminal
@@ -12,6 +13,7 @@ _WIDTH = 56
 _HEIGHT = 10
 _ROOM = 9
 """Columns in front of the plot, for the labels of its axis."""
+_CLOCK_TICKS = 5
 
 
 def plot(
@@ -52,6 +54,59 @@ def plot(
     ]
     axis = f"{'':>{_ROOM - 1}}{corner}{rule * _WIDTH}"
     return "\n".join([f"{unit:>{_ROOM - 2}}", *body, axis, _ticks([x for x, _ in points], x_of)])
+
+
+def plot_over_time(
+    points: Sequence[tuple[float, float]],
+    span: tuple[float, float],
+    *,
+    unit: str,
+    marks: Sequence[float] = (),
+    moment: float | None = None,
+) -> str:
+    """The points over a span of time, each a dot of its own: between looks nothing is known.
+
+    Args:
+        points: Times in seconds since the epoch with their figures; those outside are left out.
+        span: Beginning and end of the axis.
+        unit: What the figures are in; stands above the axis.
+        marks: Levels to draw lines at.
+        moment: A time to draw an upright line at.
+    """
+    points = [(at, value) for at, value in points if span[0] <= at <= span[1]]
+    if not points:
+        return ""
+    dot, rule, corner, bar, upright = ("*", "-", "+", "|", "!")
+    if not is_plain_terminal():
+        dot, rule, corner, bar, upright = ("●", "─", "└", "│", "┊")
+    top = max(*(value for _, value in points), *marks, 1e-9)
+    x_of, y_of = _Scale(*span, 0, _WIDTH - 1), _Scale(0.0, top, _HEIGHT - 1, 0)
+    rows = [[" "] * _WIDTH for _ in range(_HEIGHT)]
+    for mark in marks:
+        rows[y_of(mark)] = [rule] * _WIDTH
+    if moment is not None and span[0] <= moment <= span[1]:
+        for row in rows:
+            row[x_of(moment)] = upright
+    for at, value in points:
+        rows[y_of(value)][x_of(at)] = dot
+    labels = {0: top, _HEIGHT - 1: 0.0} | {y_of(mark): mark for mark in marks}
+    body = [
+        f"{_label(labels.get(number)):>{_ROOM - 2}} {bar}{''.join(row).rstrip()}"
+        for number, row in enumerate(rows)
+    ]
+    axis = f"{'':>{_ROOM - 1}}{corner}{rule * _WIDTH}"
+    return "\n".join([f"{unit:>{_ROOM - 2}}", *body, axis, _clock_ticks(span, x_of)])
+
+
+def _clock_ticks(span: tuple[float, float], x_of: _Scale) -> str:
+    """Times of day, UTC, below the axis."""
+    cells = [" "] * (_WIDTH + 8)
+    for number in range(_CLOCK_TICKS):
+        at = span[0] + (span[1] - span[0]) * number / (_CLOCK_TICKS - 1)
+        label = datetime.fromtimestamp(at, UTC).strftime("%H:%M")
+        column = min(x_of(at), _WIDTH - len(label))
+        cells[column : column + len(label)] = label
+    return " " * _ROOM + "".join(cells).rstrip()
 
 
 def _scales(

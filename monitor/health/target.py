@@ -241,12 +241,12 @@ class TargetState:
         else:
             self._warmup = _Warmup(self._warmup.start, end, add(self._warmup.counts, counts))
 
-    def retrace(self, sample: Sample, increments: tuple[Increment, ...], *, healthy: bool) -> None:
+    def retrace(self, sample: Sample, increments: tuple[Increment, ...], *, learn: bool) -> None:
         """Takes in one stored interval as ``observe`` took in its page, for looking back.
 
         The comparison with the baseline stays as it was stored, whatever is compared with now.
-        ``sample`` holds what of the page is known from elsewhere; ``healthy`` tells whether
-        the verdict of that time allowed to learn from it.
+        ``sample`` holds what of the page is known from elsewhere; unless ``learn``, references
+        stay as they are.
         """
         memory, version = self.memory, self.identity.engine_version
         self._sample, memory.last_at = sample, sample.at
@@ -259,7 +259,10 @@ class TargetState:
         memory.stalled_seconds = memory.stalled_seconds + sample.at - start if stalled else 0.0
         _, total = self._remember(increments, parts, compared=True)
         if not increments[0].warmup:
+            healthy = learn and self._may_learn
             memory.watch.take(sample.identity, start, sample.at, total, healthy=healthy)
+        # Changes are sought at times of their own, which belong to what was known.
+        self._look_back(sample, sample.at)
 
     def restore(self, memory: Memory, identity: Identity, history: Iterable[Increment]) -> None:
         """Goes on from what an earlier process remembered and stored (ascending in time)."""

@@ -11,18 +11,6 @@ from monitor.store.rows import StoredOrder
 from monitor.store.tables import reference_orders, targets
 from monitor.store.text import clean_text
 
-_WORDS = {
-    OrderKind.UNPIN: "unpin the reference",
-    OrderKind.RESET: "reset the reference",
-}
-
-
-def describe(order: Order) -> str:
-    """The order in words."""
-    if order.kind is OrderKind.PIN and order.rate is not None:
-        return f"pin the reference at {100.0 * order.rate:.4g} %"
-    return _WORDS[order.kind]
-
 
 def add_order(
     connection: Connection, target_id: int, target: str, order: Order, *, at: float, who: str

@@ -14,7 +14,7 @@ from monitor.store.baselines import Baselines
 from monitor.store.connect import reading, writing
 from monitor.store.history import load_history, load_increments, load_samples
 from monitor.store.moment import load_moment, load_state
-from monitor.store.orders import add_order, describe, load_orders
+from monitor.store.orders import add_order, load_orders
 from monitor.store.registry import load_facts, register
 from monitor.store.rounds import RoundWriter, add_event, read_memory
 from monitor.store.rows import (
@@ -121,7 +121,7 @@ class Repository:
             target_id = _target_id(connection, target)
             given = add_order(connection, target_id, target, order, at=at, who=who)
             detail = {"order": given.id, "kind": order.kind, "rate": order.rate, "who": given.who}
-            text = f"{describe(order)} of {target}, by {given.who}"
+            text = f"{given.words} of {target}, by {given.who}"
             add_event(connection, at, "reference", text, target_id=target_id, detail=detail)
         return given
 

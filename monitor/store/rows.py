@@ -128,6 +128,13 @@ class StoredOrder:
     applied_at: float | None
     """None while the daemon has not carried it out."""
 
+    @property
+    def words(self) -> str:
+        """The order in words."""
+        if self.order.rate is not None:
+            return f"pin the reference at {100.0 * self.order.rate:.4g} %"
+        return f"{self.order.kind} the reference"
+
 
 @dataclass(frozen=True, slots=True)
 class StoredMoment:

@@ -1,0 +1,84 @@
+"""``monitor explain``: why a target has, or had, the verdict it has."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from monitor.cli import exits
+from monitor.cli.locate import database_url
+from monitor.cli.options import ConfigOption, DatabaseOption, JsonOption
+from monitor.cli.output import print_error, print_json
+from monitor.cli.render_explain import print_explanation
+from monitor.cli.stored import stored
+from monitor.cli.times import parse_point
+from monitor.clock import SystemClock
+from monitor.config.values import format_duration, parse_duration
+from monitor.explain import explain as build
+from monitor.explain.document import LONGEST_SHOWN, SHOWN_SECONDS
+from monitor.model import ConfigError, Verdict
+from monitor.web.status import STALE_SECONDS
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def explain(
+    *,
+    target: Annotated[str, typer.Option(metavar="NAME", help="Name of the target.")],
+    at: Annotated[str, typer.Option(help="ISO time, epoch seconds, now or -2h.")] = "now",
+    span: Annotated[
+        str, typer.Option(help="How much of the past to show, at least: 6h, 30m.")
+    ] = format_duration(SHOWN_SECONDS),
+    config: ConfigOption = None,
+    database: DatabaseOption = None,
+    json: JsonOption = False,
+) -> int:
+    """Show why a target has its verdict: figures, rules in order, and what would change it."""
+    now = SystemClock().utc()
+    moment, seconds = _moment(at, now), _span(span)
+    with stored(database_url(database, config)) as repository:
+        found = repository.moment(target, moment)
+    if found is None:
+        print_error(f"nothing is known of {target} at that time")
+        return exits.NO_VERDICT
+    document = build(found, seconds)
+    stale = moment - found.at > STALE_SECONDS
+    if json:
+        print_json(document)
+    else:
+        print_explanation(document, moment)
+    if stale:
+        print_error(
+            f"no look at {target} within the last {format_duration(STALE_SECONDS)} of that time;"
+            " explained is the last one before"
+        )
+    return _code(document, stale=stale)
+
+
+def _code(document: dict[str, Any], *, stale: bool) -> int:
+    verdict = document["verdict"]
+    code = exits.exit_code(Verdict(verdict["verdict"]) if verdict else None)
+    # Good news that is old is no news.
+    return exits.NO_VERDICT if stale and code == exits.OK else code
+
+
+def _moment(text: str, now: float) -> float:
+    try:
+        moment = parse_point(text, now)
+    except ValueError as error:
+        raise ConfigError(f"--at {error}") from None
+    if moment > now:
+        raise ConfigError("--at must not lie in the future")
+    return moment
+
+
+def _span(text: str) -> float:
+    try:
+        seconds = parse_duration(text)
+    except ValueError as error:
+        raise ConfigError(f"--span {error}") from None
+    if not 0.0 < seconds <= LONGEST_SHOWN:
+        raise ConfigError(f"--span must lie between 1s and {format_duration(LONGEST_SHOWN)}")
+    return seconds
