@@ -189,3 +189,84 @@ reference_orders = Table(
     Column("rate", Double, nullable=True),
     _time("applied_at", nullable=True),
 )
+
+# Names instead of keys: an alert outlives its target, and some are about no single one.
+alert_states = Table(
+    "alert_states",
+    metadata,
+    _text("rule"),
+    _text("target"),
+    _time("at"),
+    _text("state"),
+    PrimaryKeyConstraint("rule", "target"),
+)
+
+# The newest notification of an incident says where it stands; kept beside it for listing.
+incidents = Table(
+    "incidents",
+    metadata,
+    _text("id"),
+    _text("rule"),
+    _text("service"),
+    _text("target"),
+    _text("severity"),
+    _text("state"),
+    _time("started_at"),
+    _time("ended_at", nullable=True),
+    _time("at"),
+    Column("sequence", Integer, nullable=False),
+    _text("title"),
+    _text("sentence"),
+    PrimaryKeyConstraint("id"),
+    Index(None, "at"),
+)
+
+notifications = Table(
+    "notifications",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    _text("incident"),
+    Column("sequence", Integer, nullable=False),
+    _time("at"),
+    _text("reason"),
+    _text("document"),
+    UniqueConstraint("incident", "sequence"),
+)
+
+silences = Table(
+    "silences",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    _text("matchers"),
+    _text("who"),
+    _text("why"),
+    _time("created_at"),
+    _time("starts_at"),
+    _time("ends_at"),
+    _text("weekly", nullable=True),
+    Column("holds_rollback", Boolean, nullable=False),
+    _time("expired_at", nullable=True),
+    Index(None, "ends_at"),
+)
+
+outbox = Table(
+    "outbox",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("notification_id", Integer, ForeignKey("notifications.id"), nullable=False),
+    _text("receiver"),
+    _text("incident"),
+    Column("sequence", Integer, nullable=False),
+    _text("state"),
+    Column("attempts", Integer, nullable=False),
+    _time("created_at"),
+    _time("next_at"),
+    _text("lease_owner", nullable=True),
+    _time("lease_until", nullable=True),
+    _time("settled_at", nullable=True),
+    _text("problem", nullable=True),
+    Column("silence_id", Integer, ForeignKey("silences.id"), nullable=True),
+    UniqueConstraint("notification_id", "receiver"),
+    Index(None, "receiver", "state", "next_at"),
+    Index(None, "incident", "receiver", "sequence"),
+)

@@ -1,0 +1,300 @@
+"""The outbox: what is still to be sent to whom, claimed so that no two senders take the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Engine,
+    and_,
+    exists,
+    func,
+    or_,
+    select,
+    update,
+)
+
+from monitor.alerting.documents import from_stored
+from monitor.alerting.model import Notification
+from monitor.model import StoreError
+from monitor.store.connect import reading, writing
+from monitor.store.tables import incidents, notifications, outbox
+from monitor.store.text import clean_text
+
+LONGEST_WAIT = 3600.0
+"""No row waits longer for its next attempt, and no lease lasts longer."""
+_TRIES = 8
+"""How often a claim is tried again when other senders were faster."""
+
+
+class OutboxState(StrEnum):
+    """What became of a notification at a receiver."""
+
+    WAITING = "waiting"
+    SENT = "sent"
+    DEAD = "dead"
+    """Given up; ``problem`` says why, and it can be put back."""
+    SILENCED = "silenced"
+    SKIPPED = "skipped"
+    """The end of an incident of which the receiver was told nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A row that is ours to send until the lease runs out."""
+
+    id: int
+    owner: str
+    receiver: str
+    attempts: int
+    """This one included."""
+    created_at: float
+    notification: Notification
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A notification that was given up."""
+
+    id: int
+    receiver: str
+    incident: str
+    sequence: int
+    at: float
+    attempts: int
+    problem: str
+    title: str
+
+
+class Outbox:
+    """The queue of each receiver. Safe from any thread and any number of processes."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def claim(self, receiver: str, owner: str, now: float, lease: float) -> Claimed | None:
+        """Takes the next row that is due, for ``lease`` seconds; None where none is.
+
+        Messages about one incident are taken in their order: an end never overtakes its
+        beginning. Whoever was killed with a row in hand loses it when its lease runs out.
+        """
+        for _ in range(_TRIES):
+            key = self._next(receiver, now)
+            if key is None:
+                return None
+            with writing(self._engine) as connection:
+                if self._take(connection, key, owner, now, lease):
+                    return _load(connection, key, owner)
+        return None
+
+    def _next(self, receiver: str, now: float) -> int | None:
+        query = (
+            select(outbox.c.id)
+            .where(outbox.c.receiver == receiver, _is_free(now), ~_is_blocked())
+            .order_by(outbox.c.next_at, outbox.c.id)
+            .limit(1)
+        )
+        with reading(self._engine) as connection:
+            key: int | None = connection.execute(query).scalar()
+        return key
+
+    def _take(
+        self, connection: Connection, key: int, owner: str, now: float, lease: float
+    ) -> bool:
+        # The condition is asked again here, where the row is locked: one sender wins.
+        done = connection.execute(
+            update(outbox)
+            .where(outbox.c.id == key, _is_free(now))
+            .values(
+                lease_owner=owner,
+                lease_until=now + lease,
+                attempts=outbox.c.attempts + 1,
+            )
+        )
+        return done.rowcount == 1
+
+    def sent(self, claimed: Claimed, now: float) -> None:
+        """Notes that the receiver has it.
+
+        Also where the lease has run out meanwhile: that the receiver has it stays true.
+        """
+        self._settle(claimed.id, OutboxState.SENT, now, None, owner=None)
+
+    def postpone(self, claimed: Claimed, until: float, problem: str) -> bool:
+        """Gives a row back, to be tried again later; False when it is no longer ours."""
+        statement = (
+            update(outbox)
+            .where(outbox.c.id == claimed.id, outbox.c.lease_owner == claimed.owner)
+            .where(outbox.c.state == OutboxState.WAITING.value)
+            .values(next_at=until, lease_owner=None, lease_until=None, problem=clean_text(problem))
+        )
+        with writing(self._engine) as connection:
+            return connection.execute(statement).rowcount == 1
+
+    def bury(self, claimed: Claimed, now: float, problem: str) -> bool:
+        """Gives a notification up; False when it is no longer ours."""
+        return self._settle(claimed.id, OutboxState.DEAD, now, problem, owner=claimed.owner)
+
+    def bury_strangers(self, receivers: Collection[str], now: float) -> int:
+        """Gives up what waits for receivers that are no longer configured; how many."""
+        statement = (
+            update(outbox)
+            .where(outbox.c.state == OutboxState.WAITING.value)
+            .where(outbox.c.receiver.not_in(list(receivers)))
+            .values(
+                state=OutboxState.DEAD.value,
+                settled_at=now,
+                problem="the receiver is no longer configured",
+                lease_owner=None,
+                lease_until=None,
+            )
+        )
+        with writing(self._engine) as connection:
+            return connection.execute(statement).rowcount
+
+    def dead_letters(self) -> list[DeadLetter]:
+        """All that was given up, oldest first."""
+        row, column = outbox.c, notifications.c
+        query = (
+            select(row.id, row.receiver, row.incident, row.sequence, row.settled_at, row.attempts)
+            .add_columns(row.problem, column.document)
+            .join_from(outbox, notifications, row.notification_id == column.id)
+            .where(row.state == OutboxState.DEAD.value)
+            .order_by(row.settled_at, row.id)
+        )
+        with reading(self._engine) as connection:
+            found = list(connection.execute(query))
+        return [
+            DeadLetter(
+                id=letter.id,
+                receiver=letter.receiver,
+                incident=letter.incident,
+                sequence=letter.sequence,
+                at=letter.settled_at,
+                attempts=letter.attempts,
+                problem=letter.problem or "",
+                title=json.loads(letter.document)["title"],
+            )
+            for letter in found
+        ]
+
+    def requeue(self, now: float, *, key: int | None = None, receiver: str | None = None) -> int:
+        """Puts dead letters back, one, those of a receiver, or all; how many.
+
+        The time to give up counts anew from here.
+        """
+        statement = update(outbox).where(outbox.c.state == OutboxState.DEAD.value)
+        if key is not None:
+            statement = statement.where(outbox.c.id == key)
+        if receiver is not None:
+            statement = statement.where(outbox.c.receiver == receiver)
+        values = {
+            "state": OutboxState.WAITING.value,
+            "attempts": 0,
+            "created_at": now,
+            "next_at": now,
+            "settled_at": None,
+            "lease_owner": None,
+            "lease_until": None,
+        }
+        with writing(self._engine) as connection:
+            count = connection.execute(statement.values(**values)).rowcount
+        if key is not None and count == 0:
+            raise StoreError(
+                f"there is no dead letter {key}; 'monitor alerts deadletter list' lists them"
+            )
+        return count
+
+    def counts(self) -> dict[tuple[str, OutboxState], int]:
+        """How many rows there are, by receiver and state."""
+        column = outbox.c
+        query = select(column.receiver, column.state, func.count()).group_by(
+            column.receiver, column.state
+        )
+        with reading(self._engine) as connection:
+            return {
+                (receiver, OutboxState(state)): count
+                for receiver, state, count in connection.execute(query)
+            }
+
+    def firing(self, receiver: str) -> list[Notification]:
+        """The newest message that a receiver has of each incident that is still open."""
+        row, column, later = outbox.c, notifications.c, outbox.alias("later")
+        newer = exists().where(
+            later.c.receiver == row.receiver,
+            later.c.incident == row.incident,
+            later.c.state == OutboxState.SENT.value,
+            later.c.sequence > row.sequence,
+        )
+        query = (
+            select(column.document)
+            .join_from(outbox, notifications, row.notification_id == column.id)
+            .join(incidents, incidents.c.id == row.incident)
+            .where(row.receiver == receiver, row.state == OutboxState.SENT.value, ~newer)
+            .where(incidents.c.ended_at.is_(None), incidents.c.state != "resolved")
+            .order_by(row.id)
+        )
+        with reading(self._engine) as connection:
+            return [from_stored(json.loads(text)) for text in connection.scalars(query)]
+
+    def _settle(
+        self, key: int, state: OutboxState, now: float, problem: str | None, *, owner: str | None
+    ) -> bool:
+        statement = update(outbox).where(
+            outbox.c.id == key, outbox.c.state == OutboxState.WAITING.value
+        )
+        if owner is not None:
+            statement = statement.where(outbox.c.lease_owner == owner)
+        values = {
+            "state": state.value,
+            "settled_at": now,
+            "problem": None if problem is None else clean_text(problem),
+            "lease_owner": None,
+            "lease_until": None,
+        }
+        with writing(self._engine) as connection:
+            return connection.execute(statement.values(**values)).rowcount == 1
+
+
+def _is_free(now: float) -> ColumnElement[bool]:
+    """Whether a row is due and nobody has it.
+
+    Times further ahead than any that is ever written come from a clock that has been set
+    back since, and count as past.
+    """
+    column = outbox.c
+    due = or_(column.next_at <= now, column.next_at > now + 2 * LONGEST_WAIT)
+    free = or_(
+        column.lease_until.is_(None),
+        column.lease_until <= now,
+        column.lease_until > now + LONGEST_WAIT,
+    )
+    return and_(column.state == OutboxState.WAITING.value, due, free)
+
+
+def _is_blocked() -> ColumnElement[bool]:
+    """Whether an earlier message about the same incident still waits for this receiver."""
+    earlier = outbox.alias("earlier")
+    return exists().where(
+        earlier.c.receiver == outbox.c.receiver,
+        earlier.c.incident == outbox.c.incident,
+        earlier.c.state == OutboxState.WAITING.value,
+        earlier.c.sequence < outbox.c.sequence,
+    )
+
+
+def _load(connection: Connection, key: int, owner: str) -> Claimed:
+    row, column = outbox.c, notifications.c
+    query = (
+        select(row.id, row.receiver, row.attempts, row.created_at, column.document)
+        .join_from(outbox, notifications, row.notification_id == column.id)
+        .where(row.id == key)
+    )
+    number, receiver, attempts, created, document = connection.execute(query).one()
+    notification = from_stored(json.loads(document))
+    return Claimed(number, owner, receiver, attempts, created, notification)

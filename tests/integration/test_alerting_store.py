@@ -1,0 +1,302 @@
+"""Alerts in the database: written once, claimed by one, silenced, told to the end."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import UTC, datetime
+
+import pytest
+from alert_rows import NOON, notification, resolved
+from sqlalchemy import Engine
+from store_rows import dump, opened
+
+from monitor.alerting.model import Reason, Severity
+from monitor.alerting.routes import Route, Routing, parse_matcher
+from monitor.alerting.silences import Silence, parse_weekly
+from monitor.model import StoreError
+from monitor.store.alerts import AlertRow, AlertStore, IncidentFilter, add_notifications
+from monitor.store.connect import writing
+from monitor.store.outbox import Claimed, OutboxState
+
+BOTH = Routing(("pager", "chat"))
+LEASE = 60.0
+
+
+@pytest.fixture
+def store(engine: Engine) -> AlertStore:
+    return AlertStore(engine)
+
+
+def claim(store: AlertStore, receiver: str = "pager", now: float = NOON) -> Claimed | None:
+    return store.outbox.claim(receiver, "me", now, LEASE)
+
+
+def states(store: AlertStore, incident: str = "inc1") -> list[tuple[int, str | None, str | None]]:
+    return [(d.sequence, d.receiver, d.state) for d in store.incident(incident).deliveries]
+
+
+def silence(*matchers: str, **changes: object) -> Silence:
+    values: dict[str, object] = {
+        "id": 0,
+        "matchers": tuple(parse_matcher(text) for text in matchers),
+        "who": "ann",
+        "why": "maintenance",
+        "created_at": NOON,
+        "starts_at": NOON - 10,
+        "ends_at": NOON + 1000,
+    }
+    return Silence(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def test_written_twice_is_written_once(engine: Engine, store: AlertStore) -> None:
+    rows = [AlertRow("harmful", "a", '{"state": "firing"}')]
+    batch = [notification(), notification("inc2")]
+    assert store.record(rows, batch, BOTH, NOON) == 2
+    before = dump(engine)
+    assert store.record(rows, batch, BOTH, NOON) == 0
+    assert dump(engine) == before
+    assert store.states() == {("harmful", "a"): '{"state": "firing"}'}
+    assert len(before["outbox"]) == 4
+
+
+def test_what_is_not_committed_leaves_nothing(engine: Engine, store: AlertStore) -> None:
+    before = dump(engine)
+    with suppress(ZeroDivisionError), writing(engine) as connection:
+        add_notifications(connection, [notification()], BOTH, NOON)
+        raise ZeroDivisionError
+    assert dump(engine) == before
+
+
+def test_a_notification_comes_back_as_it_was(store: AlertStore) -> None:
+    given = notification(runbook="https://runbooks/x", votes_for_rollback=True)
+    store.record([], [given], BOTH, NOON)
+    claimed = claim(store)
+    assert claimed is not None
+    assert claimed.notification == given
+    assert claimed.attempts == 1
+
+
+def test_a_claimed_row_is_nobody_elses_until_its_lease_runs_out(store: AlertStore) -> None:
+    store.record([], [notification()], BOTH, NOON)
+    first = claim(store)
+    assert first is not None
+    assert claim(store, now=NOON + LEASE - 1) is None
+    second = store.outbox.claim("pager", "other", NOON + LEASE, LEASE)
+    assert second is not None
+    assert (second.id, second.attempts) == (first.id, 2)
+    # The first one is too late to put it off, or to give it up, but what is sent is sent.
+    assert not store.outbox.postpone(first, NOON + 99, "slow")
+    assert not store.outbox.bury(first, NOON + 99, "slow")
+    store.outbox.sent(first, NOON + 99)
+    assert claim(store, now=NOON + 999) is None
+
+
+def test_a_clock_that_was_set_back_does_not_hold_rows_up(store: AlertStore) -> None:
+    store.record([], [notification()], BOTH, NOON)
+    claimed = claim(store)
+    assert claimed is not None
+    assert store.outbox.postpone(claimed, NOON + 60, "away")
+    assert claim(store, now=NOON) is None
+    assert claim(store, now=NOON - 86400.0) is not None
+
+
+def test_messages_of_an_incident_keep_their_order(store: AlertStore) -> None:
+    store.record([], [notification(), resolved(), notification("inc2")], BOTH, NOON)
+    first = claim(store)
+    assert first is not None
+    assert first.notification.sequence == 1
+    assert store.outbox.postpone(first, NOON + 30, "HTTP 500")
+    other = claim(store)
+    assert other is not None
+    assert other.notification.incident == "inc2"
+    assert claim(store) is None
+    again = claim(store, now=NOON + 30)
+    assert again is not None
+    store.outbox.sent(again, NOON + 31)
+    end = claim(store, now=NOON + 31)
+    assert end is not None
+    assert end.notification.sequence == 2
+
+
+def test_a_dead_letter_can_be_put_back(store: AlertStore) -> None:
+    store.record([], [notification()], BOTH, NOON)
+    claimed = claim(store)
+    assert claimed is not None
+    assert store.outbox.bury(claimed, NOON + 5, "HTTP 404")
+    (letter,) = store.outbox.dead_letters()
+    assert (letter.receiver, letter.problem, letter.attempts) == ("pager", "HTTP 404", 1)
+    assert claim(store, now=NOON + 9999) is None
+    assert store.outbox.requeue(NOON + 100, key=letter.id) == 1
+    again = claim(store, now=NOON + 100)
+    assert again is not None
+    assert (again.id, again.attempts, again.created_at) == (claimed.id, 1, NOON + 100)
+    with pytest.raises(StoreError, match="no dead letter"):
+        store.outbox.requeue(NOON, key=letter.id)
+
+
+def test_rows_of_removed_receivers_are_given_up(store: AlertStore) -> None:
+    store.record([], [notification()], BOTH, NOON)
+    assert store.outbox.bury_strangers(["chat"], NOON + 1) == 1
+    (letter,) = store.outbox.dead_letters()
+    assert (letter.receiver, letter.problem) == ("pager", "the receiver is no longer configured")
+
+
+def test_a_silence_keeps_back_and_says_so(store: AlertStore) -> None:
+    made = store.silences.add(silence("service=chat", "zone=z*"))
+    store.record([], [notification(), notification("inc2", service="code")], BOTH, NOON)
+    assert states(store) == [(1, "chat", "silenced"), (1, "pager", "silenced")]
+    assert states(store, "inc2") == [(1, "chat", "waiting"), (1, "pager", "waiting")]
+    (one, _) = store.incident("inc1").deliveries
+    assert (one.silence_id, one.problem) == (made.id, f"silence {made.id} by ann: maintenance")
+    # The end of what was never told is not told either.
+    store.record([], [resolved()], BOTH, NOON + 2000)
+    assert {state for number, _, state in states(store) if number == 2} == {"skipped"}
+
+
+def test_the_end_of_what_was_told_is_told_in_a_silence_too(store: AlertStore) -> None:
+    store.record([], [notification()], BOTH, NOON)
+    store.silences.add(silence())
+    store.record(
+        [], [notification(sequence=2, reason=Reason.REPEAT), resolved(sequence=3)], BOTH, NOON
+    )
+    assert states(store)[2:] == [
+        (2, "chat", "silenced"),
+        (2, "pager", "silenced"),
+        (3, "chat", "waiting"),
+        (3, "pager", "waiting"),
+    ]
+
+
+def test_whoever_was_told_hears_the_rest(store: AlertStore) -> None:
+    routing = Routing(
+        ("pager", "chat"),
+        (Route(("pager",), (parse_matcher("severity=critical"),)), Route(("chat",))),
+    )
+    store.record([], [notification()], routing, NOON)
+    calm = notification(sequence=2, reason=Reason.SEVERITY, severity=Severity.WARNING)
+    store.record([], [calm, resolved(sequence=3, severity=Severity.WARNING)], routing, NOON)
+    assert states(store) == [
+        (1, "pager", "waiting"),
+        (2, "chat", "waiting"),
+        (2, "pager", "waiting"),
+        (3, "chat", "waiting"),
+        (3, "pager", "waiting"),
+    ]
+
+
+def test_silences_end_by_themselves_or_by_hand(store: AlertStore) -> None:
+    made = store.silences.add(silence("service=chat", holds_rollback=True))
+    weekly = store.silences.add(
+        silence(weekly=parse_weekly("mon-fri 22:00-06:00 Europe/Berlin"), ends_at=NOON + 1e6)
+    )
+    assert store.silences.current(NOON) == [made, weekly]
+    store.silences.expire(made.id, NOON + 5)
+    assert [found.id for found in store.silences.current(NOON + 6)] == [weekly.id]
+    assert store.silences.current(NOON + 2e6) == []
+    assert [found.expired_at for found in store.silences.all()] == [NOON + 5, None]
+    with pytest.raises(StoreError, match="no silence"):
+        store.silences.expire(made.id, NOON + 6)
+
+
+def test_incidents_are_listed_and_shown(store: AlertStore) -> None:
+    store.record([], [notification(), resolved()], BOTH, NOON)
+    store.record([], [notification("inc2", at=NOON + 1)], Routing(), NOON)
+    assert [found.id for found in store.incidents()] == ["inc2"]
+    assert [found.id for found in store.incidents(IncidentFilter.ALL)] == ["inc2", "inc1"]
+    story = store.incident("inc1")
+    assert (story.incident.state, story.incident.ended_at) == ("resolved", NOON + 60)
+    assert states(store, "inc2") == [(1, None, None)]
+    with pytest.raises(StoreError, match="several incidents begin"):
+        store.incident("inc")
+    with pytest.raises(StoreError, match="no incident begins"):
+        store.incident("%")
+
+
+def test_old_incidents_are_forgotten_once_nothing_waits(engine: Engine, store: AlertStore) -> None:
+    store.record([], [notification(), resolved()], Routing(("pager",)), NOON)
+    store.record([], [notification("open")], Routing(), NOON)
+    assert store.prune(NOON + 1e6) == 0
+    for _ in range(2):
+        claimed = claim(store)
+        assert claimed is not None
+        store.outbox.sent(claimed, NOON)
+    assert store.outbox.counts() == {("pager", OutboxState.SENT): 2}
+    assert store.prune(NOON + 1e6) == 1
+    found = dump(engine)
+    assert [row[0] for row in found["incidents"]] == ["open"]
+    assert (len(found["notifications"]), len(found["outbox"])) == (1, 0)
+
+
+def test_the_newest_of_what_is_open_is_what_still_fires(store: AlertStore) -> None:
+    batch = [notification(), notification(sequence=2, reason=Reason.REPEAT), notification("inc2")]
+    store.record([], batch, Routing(("pager",)), NOON)
+    while (claimed := claim(store)) is not None:
+        store.outbox.sent(claimed, NOON)
+    firing = store.outbox.firing("pager")
+    assert sorted((n.incident, n.sequence) for n in firing) == [("inc1", 2), ("inc2", 1)]
+    store.record([], [resolved(sequence=3)], Routing(("pager",)), NOON)
+    assert [n.incident for n in store.outbox.firing("pager")] == ["inc2"]
+
+
+def test_two_senders_never_claim_the_same(postgresql_url: str) -> None:
+    from monitor.store import schema  # noqa: PLC0415
+
+    schema.upgrade(postgresql_url)
+    count = 1000
+    with opened(postgresql_url) as one, opened(postgresql_url) as other:
+        batch = [notification(f"inc{number}") for number in range(count)]
+        AlertStore(one).record([], batch, Routing(("pager",)), NOON)
+        together = threading.Barrier(2)
+
+        def send(engine: Engine, owner: str) -> list[int]:
+            outbox = AlertStore(engine).outbox
+            together.wait()
+            taken = []
+            while outbox.counts().get(("pager", OutboxState.WAITING)):
+                claimed = outbox.claim("pager", owner, NOON, LEASE)
+                if claimed is not None:
+                    taken.append(claimed.id)
+                    outbox.sent(claimed, NOON)
+            return taken
+
+        with ThreadPoolExecutor(2) as pool:
+            taken = [*pool.map(send, (one, other), ("one", "other"))]
+    assert len(taken[0]) + len(taken[1]) == count
+    assert len({*taken[0], *taken[1]}) == count
+
+
+@pytest.mark.parametrize(
+    ("window", "moment", "inside"),
+    [
+        ("sat,sun 10:00-12:00 UTC", "2026-11-28T10:00:00+00:00", True),
+        ("sat,sun 10:00-12:00 UTC", "2026-11-28T12:00:00+00:00", False),
+        ("sat,sun 10:00-12:00 UTC", "2026-11-27T11:00:00+00:00", False),
+        ("fri 22:00-06:00 UTC", "2026-11-28T05:59:00+00:00", True),
+        ("fri 22:00-06:00 UTC", "2026-11-27T05:59:00+00:00", False),
+        ("fri-mon 00:00-00:00 UTC", "2026-11-30T23:59:59+00:00", True),
+        # Summer and winter: 09:00 in Berlin is 07:00 and 08:00 in UTC.
+        ("mon-fri 09:00-10:00 Europe/Berlin", "2026-07-01T07:30:00+00:00", True),
+        ("mon-fri 09:00-10:00 Europe/Berlin", "2026-12-01T07:30:00+00:00", False),
+        ("mon-fri 09:00-10:00 Europe/Berlin", "2026-12-01T08:30:00+00:00", True),
+        # 2026-03-29 has no 02:15 to 02:45 in Berlin: it is read on the clock before.
+        ("sun 02:15-02:45 Europe/Berlin", "2026-03-29T01:30:00+00:00", True),
+        ("sun 02:15-02:45 Europe/Berlin", "2026-03-29T00:59:00+00:00", False),
+        ("sun 02:15-02:45 Europe/Berlin", "2026-03-29T01:46:00+00:00", False),
+        # A night across it is an hour shorter, and ends on the new clock.
+        ("sat 22:00-06:00 Europe/Berlin", "2026-03-29T03:59:00+00:00", True),
+        ("sat 22:00-06:00 Europe/Berlin", "2026-03-29T04:01:00+00:00", False),
+        # 2026-10-25 has 02:00 to 03:00 twice: both belong to the window.
+        ("sun 02:15-02:45 Europe/Berlin", "2026-10-25T00:15:00+00:00", True),
+        ("sun 02:15-02:45 Europe/Berlin", "2026-10-25T01:44:00+00:00", True),
+        ("sun 02:15-02:45 Europe/Berlin", "2026-10-25T01:46:00+00:00", False),
+        ("sun 02:15-02:45 Europe/Berlin", "2026-10-25T00:14:00+00:00", False),
+    ],
+)
+def test_weekly_windows_go_by_the_clock_of_their_place(
+    window: str, moment: str, inside: bool
+) -> None:
+    at = datetime.fromisoformat(moment).astimezone(UTC).timestamp()
+    assert parse_weekly(window).covers(at) is inside
+    assert parse_weekly(str(parse_weekly(window))).covers(at) is inside
