@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from pydantic import SecretStr
 
+from monitor.alerting.rules import Rule
 from monitor.health.judging import DEFAULT_JUDGED, DEFAULT_WINDOWS, JudgeSettings
 from monitor.model import Engine
 
@@ -69,6 +70,8 @@ class TargetSettings:
     max_bytes: int = 64 * 1024 * 1024
     credentials: Credentials = field(default_factory=Credentials)
     judge: JudgeSettings = field(default_factory=JudgeSettings)
+    threshold_is_set: bool = False
+    """Whether the threshold was set for this very service, and so raises its alert always."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,3 +87,5 @@ class DaemonSettings:
     """Bearer token for state-changing calls, and for all calls unless on loopback."""
     shutdown_seconds: float = 10.0
     config_hash: str = ""
+    rules: tuple[Rule, ...] = ()
+    """The alert rules in force."""

@@ -22,6 +22,7 @@ _COMMANDS = {
     "reference": "monitor.cli.reference",
     "pays": "monitor.cli.pays",
     "compare": "monitor.cli.compare",
+    "alerts": "monitor.cli.alerts",
     "baseline": "monitor.cli.baseline",
     "config": "monitor.cli.config",
     "db": "monitor.cli.db",

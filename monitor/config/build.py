@@ -10,6 +10,8 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
+from monitor.alerting.rules import Rule
+from monitor.alerting.ruleset import load_rules
 from monitor.baseline_file import load_baseline
 from monitor.config import files, values
 from monitor.config.problems import KeyPath, Problem, Source
@@ -62,6 +64,7 @@ class _Builder:
         database = self.database()
         judges = {s.name: self._judge(i, s) for i, s in enumerate(config.services)}
         logins = {s.name: self._credentials(i, s) for i, s in enumerate(config.services)}
+        rules = self._rules()
         self.check()
         return DaemonSettings(
             database=database,
@@ -73,7 +76,8 @@ class _Builder:
             port=port,
             token=token,
             shutdown_seconds=config.shutdown_timeout,
-            config_hash=_hash(config, judges),
+            config_hash=_hash(config, judges, rules),
+            rules=rules,
         )
 
     def _problem(self, path: KeyPath, message: str) -> None:
@@ -114,6 +118,16 @@ class _Builder:
             key = "database_file" if config.database_file is not None else "database_env"
             self._problem((key,), f"leads to a URL that {error}")
             return DEFAULT_DATABASE
+
+    def _rules(self) -> tuple[Rule, ...]:
+        alerts = self._config.alerts
+        paths = [self._path(name) for name in alerts.rules]
+        try:
+            return load_rules(paths, defaults=alerts.default_rules).rules
+        except ConfigError as error:
+            for line in str(error).splitlines():
+                self._problem(("alerts", "rules"), line)
+            return ()
 
     def _judge(self, index: int, service: Service) -> JudgeSettings:
         config = self._config
@@ -185,11 +199,12 @@ class _Builder:
             max_bytes=scrape.max_page_size,
             credentials=credentials,
             judge=judge,
+            threshold_is_set=service.threshold is not None,
         )
 
 
-def _hash(config: Config, judges: Mapping[str, JudgeSettings]) -> str:
-    """Equal for equal behaviour: the values and the curves, but neither comments nor secrets."""
+def _hash(config: Config, judges: Mapping[str, JudgeSettings], rules: tuple[Rule, ...]) -> str:
+    """Equal for equal behaviour: values, curves and rules, but neither comments nor secrets."""
     curves = {name: repr(judge.baseline) for name, judge in judges.items()}
-    text = json.dumps([config.model_dump(mode="json"), curves], sort_keys=True)
+    text = json.dumps([config.model_dump(mode="json"), curves, repr(rules)], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -185,6 +185,15 @@ class Service(Section):
     baseline: BaselineSide | None = None
 
 
+class Alerts(Section):
+    """What is told, and when; docs/alerts.md explains the rules."""
+
+    default_rules: bool = Field(default=True, description="Whether the shipped rules apply.")
+    rules: tuple[FileName, ...] = Field(
+        (), description="Files with rules; one with the id of an earlier rule changes it."
+    )
+
+
 class Config(Section):
     """A whole configuration file."""
 
@@ -208,6 +217,7 @@ class Config(Section):
         0.40, description="Acceptance rate below which a target without a gain is degraded."
     )
     dead_band: Share = Field(0.05, description="Speedups within 1 ± this are neutral.")
+    alerts: Alerts = Alerts()
     services: tuple[Service, ...] = Field(min_length=1, description="What is watched.")
 
     def judged(self) -> tuple[float, ...]:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from monitor.config.problems import KeyPath, Problem, did_you_mean
 from monitor.config.schema import Config, Service, Target
 from monitor.config.values import default_target_name
+
+M = TypeVar("M", bound=BaseModel)
 
 _ROUNDS = 10
 # Keys under which people put a secret itself, and the keys that name where it is.
@@ -38,6 +41,13 @@ _TYPES = {
 
 def validate(data: dict[str, Any]) -> tuple[Config | None, list[Problem]]:
     """The configuration, or None, and what is wrong with it."""
+    return validate_as(Config, data, _misfits)
+
+
+def validate_as(
+    model: type[M], data: dict[str, Any], misfits_of: Callable[[M], Iterable[Problem]]
+) -> tuple[M | None, list[Problem]]:
+    """The same for any file; ``misfits_of`` finds what does not fit together in a model."""
     problems: list[Problem] = []
     wrong: list[KeyPath] = []
     rest = _Rest(deepcopy(data))
@@ -45,15 +55,15 @@ def validate(data: dict[str, Any]) -> tuple[Config | None, list[Problem]]:
     # together: a user should not have to mend one mistake to be told of the next.
     for _ in range(_ROUNDS):
         try:
-            config = Config.model_validate(rest.data)
+            config = model.model_validate(rest.data)
         except ValidationError as error:
             details = _own_mistakes(error)
-            found = [_problem(detail, rest.original(_path(detail))) for detail in details]
+            found = [_problem(model, detail, rest.original(_path(detail))) for detail in details]
             problems += [problem for problem in found if not _follows_from(problem, wrong)]
             wrong += [problem.path for problem in found]
             rest.cut([_path(detail) for detail in details])
         else:
-            misfits = [replace(p, path=rest.original(p.path)) for p in _misfits(config)]
+            misfits = [replace(p, path=rest.original(p.path)) for p in misfits_of(config)]
             problems += [problem for problem in misfits if not _follows_from(problem, wrong)]
             return (None if problems else config), problems
     return None, problems
@@ -123,9 +133,9 @@ def _path(detail: ErrorDetails) -> KeyPath:
     return tuple(part for part in detail["loc"] if part != "[key]")
 
 
-def _problem(detail: ErrorDetails, path: KeyPath) -> Problem:
+def _problem(root: type[BaseModel], detail: ErrorDetails, path: KeyPath) -> Problem:
     if detail["type"] == "extra_forbidden":
-        return Problem(path, _unknown_key(path))
+        return Problem(path, _unknown_key(root, path))
     if detail["loc"][-1:] == ("[key]",):
         return Problem(path, "is not a label name: letters, digits and _, not a digit first")
     message = _TYPES.get(detail["type"])
@@ -135,10 +145,9 @@ def _problem(detail: ErrorDetails, path: KeyPath) -> Problem:
     return Problem(path, message[:1].lower() + message[1:])
 
 
-def _unknown_key(path: KeyPath) -> str:
-    model = _model_at(path[:-1])
+def _unknown_key(root: type[BaseModel], path: KeyPath) -> str:
     key = str(path[-1])
-    known = set(model.model_fields)
+    known = set(_fields(_model_at(root, path[:-1])))
     stem = _PLAIN_SECRETS.get(key.lower())
     if stem is not None:
         stem = stem if f"{stem}_file" in known else "token" if "token_file" in known else stem
@@ -150,12 +159,18 @@ def _unknown_key(path: KeyPath) -> str:
     return f"is not a known key; {did_you_mean(key, known)}"
 
 
-def _model_at(path: KeyPath) -> type[BaseModel]:
-    model: type[BaseModel] = Config
+def _model_at(root: type[BaseModel], path: KeyPath) -> type[BaseModel]:
+    model = root
     for part in path:
-        if isinstance(part, str) and part in model.model_fields:
-            model = _model_in(model.model_fields[part].annotation) or model
+        field = _fields(model).get(part) if isinstance(part, str) else None
+        if field is not None:
+            model = _model_in(field.annotation) or model
     return model
+
+
+def _fields(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    """The fields by the names they have in the file."""
+    return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:
