@@ -64,6 +64,17 @@ def test_core_reads_no_clock_and_does_no_io(path: Path) -> None:
             assert node.func.id not in {"open", "print", "input"}
 
 
+def test_explanations_are_built_from_what_is_handed_to_them() -> None:
+    allowed = ("model", "health", "report", "settings", "store.rows", "explain")
+    for name, path in modules():
+        if name.startswith("monitor.explain"):
+            for imported in imports(path):
+                if imported.startswith("monitor."):
+                    assert imported.startswith(tuple(f"monitor.{room}" for room in allowed))
+                else:
+                    assert imported.split(".")[0] in sys.stdlib_module_names - {"time", "os"}
+
+
 def test_nothing_but_the_command_line_imports_the_edges() -> None:
     for name, path in modules():
         if name.startswith(("monitor.cli", "monitor.__main__")):
