@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from monitor.engines.reader import PageReader
 from monitor.health import memory
+from monitor.health.baseline import Baseline
 from monitor.health.orders import Order, apply_order
 from monitor.health.target import TargetState
 from monitor.model import Assessment, Increment, PageError
@@ -68,8 +69,10 @@ class TargetPipeline:
         One missing page is no outage: the last verdict stands until pages have been missing
         for two and a half intervals.
         """
-        if self._assessment is not None and not self._state.misses_pages(now):
-            return self._tick((), self._assessment, error)
+        if not self._state.misses_pages(now):
+            standing = self._assessment or self._state.standing(now)
+            if standing is not None:
+                return self._tick((), standing, error)
         return self._tick((), self._state.down(error, now), error)
 
     def _tick(
@@ -80,6 +83,10 @@ class TargetPipeline:
         changed = key != self._state.memory.verdict
         self._state.memory.verdict = key
         return Tick(increments, assessment, changed, problem)
+
+    def use_baseline(self, baseline: Baseline | None, why_not: str | None = None) -> None:
+        """Compares with this curve from now on; ``why_not`` is a note on why there is none."""
+        self._state.use_baseline(baseline, why_not)
 
     def windows(self, now: float) -> dict[float, Assessment]:
         """The assessment of every configured window, by its length in seconds."""

@@ -39,9 +39,17 @@ def _target(target: Mapping[str, Any], now: float) -> Padding:
     seen = f"looked at {format_age(target['at'], now)} ago" if target["at"] else "never looked at"
     line.append_text(text(f"  {seen}", "yellow" if target["stale"] else "dim"))
     parts = [line, text(target["sentence"])]
+    if baseline := target.get("baseline"):
+        parts.append(_baseline(baseline))
     if target["problem"]:
         parts.append(text(target["problem"], "yellow"))
     return Padding(Group(*parts), (0, 0, 0, 2))
+
+
+def _baseline(baseline: Mapping[str, Any]) -> Text:
+    if baseline["matches"]:
+        return text(f"compared with {baseline['name']}", "dim", _NAME)
+    return text(f"not compared with {baseline['name']}: another kind of server", "yellow", _NAME)
 
 
 def format_age(at: str, now: float) -> str:

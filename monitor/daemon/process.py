@@ -16,6 +16,7 @@ import structlog
 from sqlalchemy.engine import Engine, make_url
 
 from monitor.clock import Clock, SystemClock
+from monitor.daemon.curves import Curves
 from monitor.daemon.pool import Pool
 from monitor.daemon.rounds import Rounds
 from monitor.daemon.timeline import FARTHEST, Timeline
@@ -185,7 +186,7 @@ class Daemon:
         try:
             ensure_ready(self._engine)
             self._repository = Repository(self._engine)
-            self._writer = Writer(self._repository, self._clock, errand=self._deliver_orders)
+            self._writer = Writer(self._repository, self._clock, errand=self._run_errands)
             self._register(self._settings)
             self._restore()
         except BaseException:
@@ -202,6 +203,9 @@ class Daemon:
             _log.error("what is stored lies in the future and is not used", by_seconds=ahead)
             states, known_until = {}, 0.0
         self._timeline = Timeline(self._clock, not_before=known_until)
+        self._curves = Curves(self._repository)
+        self._curves.refresh()
+        self._curves.configure(self._settings.targets, self._timeline.now())
         self._workers = self._build(self._settings.targets, {})
         statuses = self._repository.statuses()
         known = {target.target: target for service in statuses for target in service.targets}
@@ -242,7 +246,13 @@ class Daemon:
             sink=self._writer.put,
             predecessor=predecessor,
             recall=self._recall,
+            curves=self._curves,
         )
+
+    def _run_errands(self) -> None:
+        """What the thread that writes looks for in the database each minute."""
+        self._curves.refresh()
+        self._deliver_orders()
 
     def _deliver_orders(self) -> None:
         """Hands each worker what was ordered about its reference by another process."""
@@ -279,12 +289,14 @@ class Daemon:
 
         def register() -> None:
             self._register(settings)
+            self._curves.refresh()
             text = f"configuration {settings.config_hash or 'without a hash'} loaded"
             self._repository.event(self._timeline.now(), "reload", text)
 
         # The database is the last that can say no; all that follows cannot fail.
         self._writer.call(register, timeout=_STORE_SECONDS)
         self._warn_of_fixed(settings)
+        self._curves.configure(settings.targets, self._timeline.now())
         self._settings, self._workers = settings, workers
         self._rounds.plan(workers.values())
         for name, worker in before.items():

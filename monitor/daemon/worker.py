@@ -11,6 +11,8 @@ from typing import Protocol
 import structlog
 
 from monitor.clock import Clock
+from monitor.daemon.control import NOTHING
+from monitor.daemon.curves import Curves
 from monitor.daemon.timeline import Timeline
 from monitor.health.orders import Order
 from monitor.model import Assessment, Increment, ScrapeError, StoreError, Verdict
@@ -33,6 +35,10 @@ class Fetcher(Protocol):
 
     def fetch(self) -> Page:
         """The pages, within the target's timeout; raises ``ScrapeError``."""
+        ...
+
+    def ask_again(self) -> None:
+        """Asks the server about itself with the next fetch: it has started anew."""
         ...
 
     def abort(self) -> None:
@@ -61,6 +67,7 @@ class Worker:
         fetcher: Fetcher | None = None,
         predecessor: Worker | None = None,
         recall: Callable[[str], Iterable[Increment]] = lambda _name: (),
+        curves: Curves | None = None,
     ) -> None:
         self.settings = settings
         self.latest: Assessment | None = predecessor.latest if predecessor else None
@@ -81,6 +88,8 @@ class Worker:
         self._era = timeline.era
         self._predecessor = predecessor
         self._recall = recall
+        self._curves = curves
+        self._choice = NOTHING
         self._claim = threading.Lock()
         # The pipeline is used by the thread that scrapes and by those that show windows.
         self._guard = threading.Lock()
@@ -149,6 +158,8 @@ class Worker:
     ) -> None:
         """Goes on where an earlier process or worker stopped; ``verdict`` held ``since``."""
         with self._guard:
+            # First, so that the past is compared with the same curve as what comes.
+            self._use_baseline()
             self._pipeline.restore(state, history)
         self.verdict, self.since = verdict, since
 
@@ -189,7 +200,12 @@ class Worker:
                 self._missed(error)
             return
         self._page_at = self._clock.monotonic()
-        self._publish(*self._judge(lambda pipeline, now: pipeline.tick(page, now)))
+        tick, now, state, obeyed = self._judge(lambda pipeline, now: pipeline.tick(page, now))
+        self._publish(tick, now, state, obeyed)
+        if any(increment.counts.resets > 0.0 for increment in tick.increments):
+            self._fetcher.ask_again()
+        if self._curves is not None:
+            self._curves.take(self.settings, tick)
 
     def _missed(self, error: ScrapeError) -> None:
         kind = error.kind.value if isinstance(error, FetchError) else "other"
@@ -205,8 +221,20 @@ class Worker:
             if self._era != self._timeline.era:
                 # What is remembered belongs to a time that was given up for another one.
                 self._pipeline, self._era = TargetPipeline(self.settings), self._timeline.era
+                self._choice = NOTHING
+                self._fetcher.ask_again()
+            self._use_baseline()
             obeyed = self._obey()
             return tick(self._pipeline, now), now, self._pipeline.state(), obeyed
+
+    def _use_baseline(self) -> None:
+        """Compares with the curve of the moment, where the configuration names none."""
+        if self._curves is None or self.settings.judge.baseline is not None:
+            return
+        choice = self._curves.choose(self.settings)
+        if choice != self._choice:
+            self._choice = choice
+            self._pipeline.use_baseline(*choice)
 
     def _obey(self) -> Sequence[int]:
         """Carries out what was ordered; what cannot be done yet waits for another round."""
@@ -242,6 +270,10 @@ class Worker:
     def _due_document(self, assessment: Assessment, *, changed: bool) -> str | None:
         now = self._clock.monotonic()
         written = self._document_at
+        if written is None and assessment.window is None and not changed:
+            # What an earlier process has stored tells more than a first look that failed.
+            self._document_at = now
+            return None
         if not changed and written is not None and now - written < DOCUMENT_SECONDS:
             return None
         self._document_at = now

@@ -50,6 +50,16 @@ class BinSums:
         self.prefix_queries += counts.prefix_queries
         self.prefix_hits += counts.prefix_hits
 
+    def add(self, other: BinSums) -> None:
+        """Adds what another server was seen doing at this load."""
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+    def fade(self, factor: float) -> None:
+        """Lets all of it count for less."""
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) * factor)
+
     @property
     def point(self) -> BaselinePoint:
         """The bin as a point of the curve."""
@@ -91,6 +101,16 @@ class CurveSums:
             return
         load = max(load, 1.0)
         self.bins.setdefault(bin_of(load), BinSums()).take(load, counts)
+
+    def add(self, other: CurveSums) -> None:
+        """Adds what another server was seen doing."""
+        for middle, sums in other.bins.items():
+            self.bins.setdefault(middle, BinSums()).add(sums)
+
+    def fade(self, factor: float) -> None:
+        """Lets all that was seen so far count for less beside what comes."""
+        for sums in self.bins.values():
+            sums.fade(factor)
 
     @property
     def covered(self) -> tuple[float, ...]:

@@ -19,6 +19,7 @@ from monitor.model import Counts
 _SCALARS = len(Counts._fields) - 1
 _BASELINE = Counts._fields.index("baseline_seconds")
 _COMPARED = Counts._fields.index("compared_seconds")
+_COMPARISON = (_BASELINE, _COMPARED, Counts._fields.index("uncompared_seconds"))
 _TIERS = ((0.0, 900.0), (60.0, 3_600.0), (600.0, 86_400.0))
 """Least distance between boundaries, and how long they are kept, in seconds."""
 _SLACK = 0.5
@@ -96,6 +97,16 @@ class Ledger:
             self._mark(start)
         self._total = _plus(self._total, counts)
         self._mark(end)
+
+    def forget_comparison(self) -> None:
+        """Begins the comparison with the baseline anew, as if nothing had been compared yet.
+
+        The totals at all boundaries become those of now, so that every difference is zero.
+        """
+        for tier in self._tiers:
+            for total in tier.totals:
+                for index in _COMPARISON:
+                    total[index] = self._total[index]
 
     def _mark(self, at: float) -> None:
         self._now = at

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import NamedTuple
 
+from monitor.health.baseline import Baseline
 from monitor.health.combine import combine, without_doubles
 from monitor.health.judging import JudgeSettings
 from monitor.health.ledger import Ledger, add
 from monitor.health.past import Changes, Part, Past, look_back
+from monitor.health.peers import NO_PEERS
 from monitor.health.speedup import BLOCKS, compare
 from monitor.health.verdict import (
     Facts,
@@ -21,7 +23,7 @@ from monitor.health.verdict import (
     inconclusive,
     with_engines,
 )
-from monitor.health.watch import Watch
+from monitor.health.watch import Watch, fingerprint
 from monitor.health.whatif import StepCost, marginal_cost, what_if
 from monitor.health.window import GAP_INTERVALS, Step, Track
 from monitor.model import (
@@ -125,6 +127,8 @@ class TargetState:
     ) -> None:
         self.name = name
         self.memory = Memory()
+        self.peers = NO_PEERS
+        """How the other replicas of the service do, as far as anybody told."""
         self._interval = interval
         self._longest = longest or GAP_INTERVALS * interval
         self._settings = settings
@@ -133,6 +137,24 @@ class TargetState:
         self._warmup: _Warmup | None = None
         self._sample: Sample | None = None
         self._what_if: tuple[float, WhatIf | None] | None = None
+        self._own_notes: tuple[str, ...] = ()
+
+    def use_baseline(self, baseline: Baseline | None, why_not: str | None = None) -> None:
+        """Compares with this curve from now on; ``why_not`` is a note on why there is none.
+
+        A curve of the same name is the same one, known better. With another one the comparison
+        begins anew: a speedup over two curves would be over neither.
+        """
+        before = self._settings.baseline
+        self._settings = replace(self._settings, baseline=baseline)
+        self._own_notes = () if why_not is None else (why_not,)
+        if (before and before.name) == (baseline and baseline.name):
+            return
+        self._ledger.forget_comparison()
+        if self._warmup is not None:
+            self._warmup.counts = _without_comparison(self._warmup.counts)
+        self.memory.step_costs.clear()
+        self._what_if = None
 
     @property
     def identity(self) -> Identity:
@@ -147,6 +169,7 @@ class TargetState:
         version = self.identity.engine_version
         steps = self._advance(sample)
         memory.last_at = sample.at
+        self._keep_reference(sample.identity)
         self._sample = sample
         if before is None or not steps:
             return ()
@@ -167,6 +190,18 @@ class TargetState:
                 sample.identity, before, sample.at, total, healthy=self._may_learn
             )
         return increments
+
+    def _keep_reference(self, identity: Identity) -> None:
+        """Goes on with what was learnt where only more is known of the same server."""
+        before = self.identity
+        if identity is before or identity.engine is None:
+            return
+        if any(_differ(a, b) for a, b in zip(before, identity, strict=True)):
+            return
+        references = self.memory.watch.references
+        old, new = fingerprint(before), fingerprint(identity)
+        if old != new and old in references and new not in references:
+            references[new] = references.pop(old)
 
     @property
     def _may_learn(self) -> bool:
@@ -314,6 +349,7 @@ class TargetState:
             drop_alarm=watch.drop.alarm_at,
             drop_since=watch.drop.changed_at,
             rise_alarm=watch.rise.alarm_at,
+            peers=self.peers,
         )
 
     def _seek_changes(self, *, sick: bool) -> Changes:
@@ -361,6 +397,14 @@ class TargetState:
         return Assessment(
             self.name, now, Verdict.DOWN, None, Action.FIX_MONITORING, f"no page: {reason}"
         )
+
+    def standing(self, now: float) -> Assessment | None:
+        """The verdict of an earlier process, of which only the words are left."""
+        verdict = self.memory.verdict
+        if verdict is None:
+            return None
+        sentence = "no page since the monitor was started; the verdict from before stands"
+        return Assessment(self.name, now, *verdict, sentence, self.identity)
 
     def misses_pages(self, now: float) -> bool:
         """Whether the last usable page is too old for its verdict to be repeated."""
@@ -465,7 +509,7 @@ class TargetState:
                 else None
             ),
             engines=engines,
-            notes=(*sample.notes, *_notes(facts)),
+            notes=(*sample.notes, *_notes(facts), *self._own_notes),
         )
 
     def _other_sizes(self, facts: Facts, now: float) -> WhatIf | None:
@@ -554,7 +598,7 @@ def _moved(counts: Counts) -> bool:
     )
 
 
-def _differ(before: str | None, now: str | None) -> bool:
+def _differ(before: object, now: object) -> bool:
     return before is not None and now is not None and before != now
 
 

@@ -103,6 +103,7 @@ class MonitorCollector(Collector):
             yield from _estimates(name, text, targets, estimate)
         for name, text, figure in _FIGURES:
             yield _assessed(name, text, targets, figure)
+        yield _baselines(targets)
         yield from _scrapes(targets)
         yield from _windows(targets)
 
@@ -148,6 +149,16 @@ def _assessed(name: str, text: str, targets: Sequence[TargetView], figure: _Figu
         if view.assessment is not None
     )
     return _gauge(name, text, _TARGET_LABELS, known)
+
+
+def _baselines(targets: Sequence[TargetView]) -> Metric:
+    used = (
+        ((view.service, view.target, baseline.name), float(baseline.matches))
+        for view in targets
+        if view.assessment is not None and (baseline := view.assessment.baseline) is not None
+    )
+    text = "1 for the baseline it is compared with; 0 if that is of another kind of server"
+    return _gauge("baseline_matches", text, (*_TARGET_LABELS, "baseline"), used)
 
 
 def _scrapes(targets: Sequence[TargetView]) -> Iterator[Metric]:

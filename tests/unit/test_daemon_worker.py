@@ -34,10 +34,13 @@ class FakeFetcher:
 
     def __init__(self) -> None:
         self.answer: Callable[[], Page] = lambda: page(0.0)
-        self.aborted = self.closed = 0
+        self.aborted = self.closed = self.asked_again = 0
 
     def fetch(self) -> Page:
         return self.answer()
+
+    def ask_again(self) -> None:
+        self.asked_again += 1
 
     def abort(self) -> None:
         self.aborted += 1
@@ -208,6 +211,41 @@ def test_an_heir_goes_on_without_a_past_that_cannot_be_read(bench: Bench) -> Non
     bench.round()
     heir = bench.make(predecessor=bench.worker, recall=recall)
     assert bench.round(heir).problem is None
+
+
+def test_a_server_that_started_anew_is_asked_who_it_is(bench: Bench) -> None:
+    bench.round()
+    bench.round()
+    assert bench.fetcher.asked_again == 0
+    bench.tokens = -100.0
+    bench.round()
+    assert bench.fetcher.asked_again == 1
+    bench.round()
+    assert bench.fetcher.asked_again == 1
+
+
+def test_a_first_look_of_a_new_process_that_fails_keeps_the_verdict_and_what_is_stored(
+    bench: Bench,
+) -> None:
+    for _ in range(5):
+        row = bench.round()
+    before = bench.worker.latest
+    assert before is not None
+    heir = bench.make()
+    heir.restore(row.state, [i for r in bench.rows for i in r.increments], before.verdict, 1.0)
+    bench.fetcher.answer = refuse
+    row = bench.round(heir)
+    assert (row.document, row.change, row.problem) == (
+        None,
+        None,
+        "connection refused by host:8000",
+    )
+    assert heir.latest is not None
+    assert (heir.latest.verdict, heir.since) == (before.verdict, 1.0)
+    for _ in range(2):
+        row = bench.round(heir)
+    assert heir.latest.verdict is Verdict.DOWN
+    assert row.change is not None
 
 
 def test_a_retired_worker_does_nothing_more(bench: Bench) -> None:
