@@ -11,6 +11,8 @@ from enum import StrEnum
 
 from pydantic import SecretStr
 
+from monitor.alerting.receivers import ReceiverSettings
+from monitor.alerting.routes import NOWHERE, Routing
 from monitor.alerting.rules import Rule
 from monitor.health.judging import DEFAULT_JUDGED, DEFAULT_WINDOWS, JudgeSettings
 from monitor.model import Engine
@@ -89,3 +91,6 @@ class DaemonSettings:
     config_hash: str = ""
     rules: tuple[Rule, ...] = ()
     """The alert rules in force."""
+    receivers: tuple[ReceiverSettings, ...] = ()
+    routing: Routing = NOWHERE
+    """Which receivers a notification goes to."""

@@ -15,6 +15,7 @@ from monitor.alerting.ruleset import load_rules
 from monitor.baseline_file import load_baseline
 from monitor.config import files, values
 from monitor.config.problems import KeyPath, Problem, Source
+from monitor.config.receivers import ReceiverBuilder, build_routing
 from monitor.config.schema import DEFAULT_DATABASE, Auth, Config, Service, Target, Tls
 from monitor.config.validate import target_name, targets_of
 from monitor.health.baseline import Baseline
@@ -65,6 +66,7 @@ class _Builder:
         judges = {s.name: self._judge(i, s) for i, s in enumerate(config.services)}
         logins = {s.name: self._credentials(i, s) for i, s in enumerate(config.services)}
         rules = self._rules()
+        receivers = ReceiverBuilder(self._secret, self._pem, self._problem).build(config.receivers)
         self.check()
         return DaemonSettings(
             database=database,
@@ -78,6 +80,8 @@ class _Builder:
             shutdown_seconds=config.shutdown_timeout,
             config_hash=_hash(config, judges, rules),
             rules=rules,
+            receivers=receivers,
+            routing=build_routing(config),
         )
 
     def _problem(self, path: KeyPath, message: str) -> None:

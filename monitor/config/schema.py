@@ -7,33 +7,33 @@ environment variable, so a configuration can be shown, hashed and logged as it i
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PlainSerializer,
-    model_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, model_validator
 
 from monitor.config import values
+from monitor.config.receivers import Receiver, RouteEntry
+from monitor.config.section import Duration, EnvironmentName, FileName, Name, Section
 from monitor.model import Engine
 from monitor.settings import DEFAULT_INTERVAL, DEFAULT_JUDGED, DEFAULT_WINDOWS
 
+__all__ = [
+    "DEFAULT_DATABASE",
+    "DEFAULT_LISTEN",
+    "Auth",
+    "Config",
+    "Duration",
+    "FileName",
+    "Section",
+    "Service",
+    "Target",
+    "Tls",
+]
+
 DEFAULT_DATABASE = "sqlite:///monitor.db"
 DEFAULT_LISTEN = "127.0.0.1:9465"
-_YEAR = 366 * 86400.0
 _LABEL = r"^[a-zA-Z_][a-zA-Z0-9_]{0,99}$"
 
-Duration = Annotated[
-    float,
-    BeforeValidator(values.parse_duration, json_schema_input_type=str | float),
-    Field(ge=0.001, le=_YEAR),
-    PlainSerializer(values.format_duration, return_type=str),
-]
 Interval = Annotated[Duration, Field(ge=0.1, le=300)]
 Size = Annotated[
     int,
@@ -49,9 +49,6 @@ EngineName = Annotated[
     AfterValidator(values.check_engine),
     Field(json_schema_extra={"enum": [values.AUTO, *(engine.value for engine in Engine)]}),
 ]
-FileName = Annotated[str, Field(min_length=1, max_length=4096)]
-EnvironmentName = Annotated[str, AfterValidator(values.check_environment_name)]
-Name = Annotated[str, Field(max_length=200), AfterValidator(values.check_name)]
 Share = Annotated[float, Field(gt=0, lt=1)]
 
 
@@ -64,20 +61,6 @@ def _ascending(spans: tuple[float, ...]) -> tuple[float, ...]:
 Windows = Annotated[
     tuple[Duration, ...], Field(min_length=1, max_length=12), AfterValidator(_ascending)
 ]
-
-
-class Section(BaseModel):
-    """A mapping of the file: no other keys, and never changed after loading."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _drop_empty(cls, data: Any) -> Any:
-        # A section whose lines are all commented out is null in YAML, and means the default.
-        if not isinstance(data, dict):
-            return data
-        return {k: v for k, v in data.items() if v is not None or k not in cls.model_fields}
 
 
 class Scrape(Section):
@@ -218,6 +201,12 @@ class Config(Section):
     )
     dead_band: Share = Field(0.05, description="Speedups within 1 ± this are neutral.")
     alerts: Alerts = Alerts()
+    receivers: Annotated[tuple[Receiver, ...], Field(max_length=100)] = Field(
+        (), description="Who is told; docs/receivers.md explains the kinds."
+    )
+    routes: Annotated[tuple[RouteEntry, ...], Field(max_length=500)] = Field(
+        (), description="Who is told what: the first that matches. Without any, all are told all."
+    )
     services: tuple[Service, ...] = Field(min_length=1, description="What is watched.")
 
     def judged(self) -> tuple[float, ...]:

@@ -13,6 +13,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from monitor.config.problems import KeyPath, Problem, did_you_mean
+from monitor.config.receivers import misfits as receiver_misfits
 from monitor.config.schema import Config, Service, Target
 from monitor.config.values import default_target_name
 
@@ -195,6 +196,7 @@ def _misfits(config: Config) -> Iterator[Problem]:
     yield from _timeouts(config)
     yield from _repeated_services(config)
     yield from _repeated_targets(config)
+    yield from receiver_misfits(config)
     for index, service in enumerate(config.services):
         baseline = service.baseline
         if baseline is not None and baseline.curve is None and not baseline.targets:

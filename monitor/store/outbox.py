@@ -6,6 +6,7 @@ import json
 from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
@@ -18,9 +19,10 @@ from sqlalchemy import (
     select,
     update,
 )
+from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from monitor.alerting.documents import from_stored
-from monitor.alerting.model import Notification
+from monitor.alerting.model import Notification, Reason
 from monitor.model import StoreError
 from monitor.store.connect import reading, writing
 from monitor.store.tables import incidents, notifications, outbox
@@ -29,7 +31,7 @@ from monitor.store.text import clean_text
 LONGEST_WAIT = 3600.0
 """No row waits longer for its next attempt, and no lease lasts longer."""
 _TRIES = 8
-"""How often a claim is tried again when other senders were faster."""
+"""How many rows a claim tries for when other senders are faster."""
 
 
 class OutboxState(StrEnum):
@@ -83,25 +85,31 @@ class Outbox:
         Messages about one incident are taken in their order: an end never overtakes its
         beginning. Whoever was killed with a row in hand loses it when its lease runs out.
         """
-        for _ in range(_TRIES):
-            key = self._next(receiver, now)
-            if key is None:
-                return None
+        for key in self._due(receiver, now):
             with writing(self._engine) as connection:
                 if self._take(connection, key, owner, now, lease):
                     return _load(connection, key, owner)
         return None
 
-    def _next(self, receiver: str, now: float) -> int | None:
+    def _due(self, receiver: str, now: float) -> list[int]:
+        """The next rows that are due: one for each incident, those that wait longest first."""
+        row = outbox.c
+        # Numbers instead of a question or a join for each row: those cost the square of what
+        # waits, where a database has no statistics yet.
+        place = func.row_number().over(partition_by=row.incident, order_by=row.sequence)
+        waiting = (
+            select(row.id, row.state, row.next_at, row.lease_until, place.label("place"))
+            .where(row.receiver == receiver, row.state == OutboxState.WAITING.value)
+            .subquery()
+        )
         query = (
-            select(outbox.c.id)
-            .where(outbox.c.receiver == receiver, _is_free(now), ~_is_blocked())
-            .order_by(outbox.c.next_at, outbox.c.id)
-            .limit(1)
+            select(waiting.c.id)
+            .where(waiting.c.place == 1, _is_free(waiting.c, now))
+            .order_by(waiting.c.next_at, waiting.c.id)
+            .limit(_TRIES)
         )
         with reading(self._engine) as connection:
-            key: int | None = connection.execute(query).scalar()
-        return key
+            return list(connection.scalars(query))
 
     def _take(
         self, connection: Connection, key: int, owner: str, now: float, lease: float
@@ -109,7 +117,7 @@ class Outbox:
         # The condition is asked again here, where the row is locked: one sender wins.
         done = connection.execute(
             update(outbox)
-            .where(outbox.c.id == key, _is_free(now))
+            .where(outbox.c.id == key, _is_free(outbox.c, now))
             .values(
                 lease_owner=owner,
                 lease_until=now + lease,
@@ -223,19 +231,26 @@ class Outbox:
             }
 
     def firing(self, receiver: str) -> list[Notification]:
-        """The newest message that a receiver has of each incident that is still open."""
-        row, column, later = outbox.c, notifications.c, outbox.alias("later")
+        """The newest message that a receiver has of each incident that is still open.
+
+        That nothing is known any more is no news of the incident itself.
+        """
+        row, column = outbox.c, notifications.c
+        later, said = outbox.alias("later"), notifications.alias("said")
         newer = exists().where(
             later.c.receiver == row.receiver,
             later.c.incident == row.incident,
             later.c.state == OutboxState.SENT.value,
             later.c.sequence > row.sequence,
+            later.c.notification_id == said.c.id,
+            said.c.reason != Reason.NO_DATA.value,
         )
         query = (
             select(column.document)
             .join_from(outbox, notifications, row.notification_id == column.id)
             .join(incidents, incidents.c.id == row.incident)
             .where(row.receiver == receiver, row.state == OutboxState.SENT.value, ~newer)
+            .where(column.reason != Reason.NO_DATA.value)
             .where(incidents.c.ended_at.is_(None), incidents.c.state != "resolved")
             .order_by(row.id)
         )
@@ -261,13 +276,12 @@ class Outbox:
             return connection.execute(statement.values(**values)).rowcount == 1
 
 
-def _is_free(now: float) -> ColumnElement[bool]:
+def _is_free(column: ReadOnlyColumnCollection[str, Any], now: float) -> ColumnElement[bool]:
     """Whether a row is due and nobody has it.
 
     Times further ahead than any that is ever written come from a clock that has been set
     back since, and count as past.
     """
-    column = outbox.c
     due = or_(column.next_at <= now, column.next_at > now + 2 * LONGEST_WAIT)
     free = or_(
         column.lease_until.is_(None),
@@ -275,17 +289,6 @@ def _is_free(now: float) -> ColumnElement[bool]:
         column.lease_until > now + LONGEST_WAIT,
     )
     return and_(column.state == OutboxState.WAITING.value, due, free)
-
-
-def _is_blocked() -> ColumnElement[bool]:
-    """Whether an earlier message about the same incident still waits for this receiver."""
-    earlier = outbox.alias("earlier")
-    return exists().where(
-        earlier.c.receiver == outbox.c.receiver,
-        earlier.c.incident == outbox.c.incident,
-        earlier.c.state == OutboxState.WAITING.value,
-        earlier.c.sequence < outbox.c.sequence,
-    )
 
 
 def _load(connection: Connection, key: int, owner: str) -> Claimed:
