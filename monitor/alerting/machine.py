@@ -125,15 +125,17 @@ def step(
         The states to keep instead of ``states``, and what to tell, in the order of the rules.
     """
     own = {rule.id: rule for rule in rules if rule.only.matches(facts)}
-    after = {
-        name: _advance(rule, states.get(name) or AlertState(name, now), facts, now, interval)
-        for name, rule in own.items()
-    }
-    messages = []
+    after = {}
     for name, rule in own.items():
-        muted = _muted_by(name, own.values(), after)
         before = states.get(name)
-        after[name], message = _tell(rule, before, after[name], facts, muted)
+        # Nearly all rules are about nothing nearly all the time, and need no state for that.
+        if before is not None or (facts.fresh and enters(rule, facts)):
+            state = AlertState(name, now) if before is None else before
+            after[name] = _advance(rule, state, facts, now, interval)
+    messages = []
+    for name, state in after.items():
+        muted = _muted_by(name, own, after)
+        after[name], message = _tell(own[name], states.get(name), state, facts, muted)
         messages += [message] if message is not None else []
     gone = {name: state for name, state in states.items() if name not in own}
     why = "its rule is no longer in force for this target"
@@ -280,7 +282,8 @@ def _note_cause(rule: Rule, state: AlertState, facts: Facts, *, fresh: bool) -> 
     cause = _cause(facts)
     if not fresh or enters(rule, facts) is not True:
         return state
-    if cause in state.causes:
+    # That no cause is named any more is no news.
+    if not cause or cause in state.causes:
         return replace(state, new_cause="", new_cause_windows=0)
     again = state.new_cause_windows if cause == state.new_cause else 0
     return replace(state, new_cause=cause, new_cause_windows=again + 1)
@@ -305,13 +308,13 @@ def _is_worth_keeping(state: AlertState) -> bool:
 # -- telling -------------------------------------------------------------------------------
 
 
-def _muted_by(name: str, rules: Iterable[Rule], states: States) -> Rule | None:
+def _muted_by(name: str, rules: Mapping[str, Rule], states: States) -> Rule | None:
     """The firing rule that speaks for ``name`` as well."""
-    for rule in rules:
-        named = name in rule.mutes or EVERYTHING in rule.mutes
-        firing = rule.id != name and states[rule.id].state is State.FIRING
-        if named and firing:
-            return rule
+    for other, state in states.items():
+        mutes = rules[other].mutes
+        named = name in mutes or EVERYTHING in mutes
+        if named and other != name and state.state is State.FIRING:
+            return rules[other]
     return None
 
 
@@ -335,6 +338,9 @@ def _tell(
     old = state
     changed = reason is Reason.SEVERITY
     cause = state.new_cause if changed and _has_new_cause(rule, state) else state.cause
+    begun_anew = changed or state.told_at is None
+    if state.told_at is None:
+        cause = _cause(facts) or cause
     fresh_title = reason in (Reason.FIRST, Reason.FLAPPING, Reason.REPEAT, Reason.SEVERITY)
     state = replace(
         state,
@@ -346,15 +352,16 @@ def _tell(
         severity=rule.severity,
         cause=cause,
         causes=tuple(dict.fromkeys((*state.causes, cause))),
-        new_cause="" if changed else state.new_cause,
-        new_cause_windows=0 if changed else state.new_cause_windows,
+        new_cause="" if begun_anew else state.new_cause,
+        new_cause_windows=0 if begun_anew else state.new_cause_windows,
     )
     return state, _message(rule, reason, old, state, facts)
 
 
 def _first(state: AlertState, muted: Rule | None) -> Reason | None:
     """Why to tell now of an alert that fires and that nobody was told of."""
-    if muted is not None or state.leaving:
+    # What was muted is not told any more once it may be over.
+    if muted is not None or state.leaving or state.unknown > 0.0:
         return None
     return Reason.FLAPPING if state.flapping else Reason.FIRST
 
