@@ -32,17 +32,17 @@ def to_document(assessment: Assessment) -> dict[str, Any]:
         "action": a.action,
         "sentence": a.sentence,
         "window": _window(a.window) if a.window is not None else None,
-        "acceptance_rate": _estimate(a.acceptance_rate),
-        "acceptance_length": _estimate(a.acceptance_length),
+        "acceptance_rate": estimate(a.acceptance_rate),
+        "acceptance_length": estimate(a.acceptance_length),
         "positions": [
-            {"position": p.position, "rate": _n(p.rate), "conditional": _n(p.conditional)}
+            {"position": p.position, "rate": number(p.rate), "conditional": number(p.conditional)}
             for p in a.positions
         ],
-        "speedup": _estimate(a.speedup),
+        "speedup": estimate(a.speedup),
         "break_even": (
             {
-                "acceptance_length": _n(a.break_even.acceptance_length),
-                "acceptance_rate": _n(a.break_even.acceptance_rate),
+                "acceptance_length": number(a.break_even.acceptance_length),
+                "acceptance_rate": number(a.break_even.acceptance_rate),
             }
             if a.break_even is not None
             else None
@@ -50,20 +50,20 @@ def to_document(assessment: Assessment) -> dict[str, Any]:
         "what_if": (
             {
                 "best_k": a.what_if.best_k,
-                "speedup": _n(a.what_if.speedup),
-                "wasted": _n(a.what_if.wasted),
+                "speedup": number(a.what_if.speedup),
+                "wasted": number(a.what_if.wasted),
                 "note": a.what_if.note,
             }
             if a.what_if is not None
             else None
         ),
         "load": {
-            "running": _n(a.load.running),
-            "waiting": _n(a.load.waiting),
-            "tpot": _n(a.load.tpot),
-            "step": _n(a.load.step),
-            "tokens_per_step": _n(a.load.tokens_per_step),
-            "coverage": _n(a.load.coverage),
+            "running": number(a.load.running),
+            "waiting": number(a.load.waiting),
+            "tpot": number(a.load.tpot),
+            "step": number(a.load.step),
+            "tokens_per_step": number(a.load.tokens_per_step),
+            "coverage": number(a.load.coverage),
         },
         "evidence": a.evidence,
         "baseline": (
@@ -87,14 +87,14 @@ def _window(window: Window) -> dict[str, Any]:
     return {
         "start": iso(window.start),
         "end": iso(window.end),
-        "seconds": _n(window.end - window.start),
+        "seconds": number(window.end - window.start),
         "lifetime": window.lifetime,
-        "drafts": _n(counts.drafts) if counts.uncounted_draft_tokens <= 0.0 else None,
-        "draft_tokens": _n(counts.draft_tokens) if counts.unsized_drafts <= 0.0 else None,
-        "accepted_tokens": _n(max(counts.accepted_tokens, 0.0)),
-        "output_tokens": _n(counts.output_tokens),
-        "requests": _n(counts.requests),
-        "effective_k": _n(counts.draft_tokens / counts.drafts) if sized and counted else None,
+        "drafts": number(counts.drafts) if counts.uncounted_draft_tokens <= 0.0 else None,
+        "draft_tokens": number(counts.draft_tokens) if counts.unsized_drafts <= 0.0 else None,
+        "accepted_tokens": number(max(counts.accepted_tokens, 0.0)),
+        "output_tokens": number(counts.output_tokens),
+        "requests": number(counts.requests),
+        "effective_k": number(counts.draft_tokens / counts.drafts) if sized and counted else None,
         "resets": int(counts.resets),
     }
 
@@ -104,18 +104,19 @@ def _engine(engine: EngineVerdict) -> dict[str, Any]:
         "label": engine.label,
         "verdict": engine.verdict,
         "cause": engine.cause,
-        "acceptance_rate": _estimate(engine.acceptance_rate),
-        "acceptance_length": _estimate(engine.acceptance_length),
+        "acceptance_rate": estimate(engine.acceptance_rate),
+        "acceptance_length": estimate(engine.acceptance_length),
     }
 
 
-def _estimate(estimate: Estimate | None) -> dict[str, float | None] | None:
-    if estimate is None:
+def estimate(found: Estimate | None) -> dict[str, float | None] | None:
+    """A figure and its limits."""
+    if found is None:
         return None
-    return {"value": _n(estimate.value), "low": _n(estimate.low), "high": _n(estimate.high)}
+    return {"value": number(found.value), "low": number(found.low), "high": number(found.high)}
 
 
-def _n(value: float | None) -> float | None:
+def number(value: float | None) -> float | None:
     """A plain JSON number: whole counts without a fraction, the rest without noise."""
     if value is None:
         return None

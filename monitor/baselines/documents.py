@@ -12,11 +12,8 @@ from monitor.baselines.curves import CurveComparison
 from monitor.baselines.paying import Paying, answer
 from monitor.baselines.spans import Span
 from monitor.health.baseline import Baseline, BaselinePoint
-from monitor.model import Estimate
-from monitor.report import iso
+from monitor.report import estimate, iso, number
 from monitor.store.baseline_rows import StoredBaseline
-
-_DIGITS = 9
 
 
 def baseline_document(stored: StoredBaseline) -> dict[str, Any]:
@@ -60,9 +57,9 @@ def level_document(result: LevelResult, baseline: Baseline | None) -> dict[str, 
     """One level of a load run, and its speedup over a baseline where that reaches."""
     plain = baseline.tpot(float(result.concurrency)) if baseline is not None else None
     return {
-        **{key: _n(value) for key, value in asdict(result).items()},
-        "baseline_tpot": _n(plain),
-        "speedup": _n(plain / result.tpot if plain is not None else None),
+        **{key: number(value) for key, value in asdict(result).items()},
+        "baseline_tpot": number(plain),
+        "speedup": number(plain / result.tpot if plain is not None else None),
     }
 
 
@@ -71,7 +68,9 @@ def curve_comparison_document(found: CurveComparison) -> dict[str, Any]:
     return {
         "first": found.first.label,
         "second": found.second.label,
-        "loads": [{key: _n(value) for key, value in asdict(load).items()} for load in found.loads],
+        "loads": [
+            {key: number(value) for key, value in asdict(load).items()} for load in found.loads
+        ],
         "notes": list(found.notes),
     }
 
@@ -85,19 +84,19 @@ def comparison_document(found: Comparison) -> dict[str, Any]:
         "difference": None
         if test is None
         else {
-            "acceptance_rate": _estimate(test.estimate),
+            "acceptance_rate": estimate(test.estimate),
             "equivalent": test.equivalent,
-            "p_equivalent": _n(test.p_equivalent),
+            "p_equivalent": number(test.p_equivalent),
             "different": test.different,
-            "p_different": _n(test.p_different),
+            "p_different": number(test.p_different),
         },
         "suspect_integration": found.integration,
         "positions": [
             {
                 "position": pair.position,
-                "first": _n(pair.first),
-                "second": _n(pair.second),
-                "difference": _n(pair.difference),
+                "first": number(pair.first),
+                "second": number(pair.second),
+                "difference": number(pair.difference),
             }
             for pair in found.positions
         ],
@@ -111,27 +110,27 @@ def paying_document(found: Paying, dead_band: float) -> dict[str, Any]:
     enter, leave = found.dead_band
     return {
         "sentence": found.sentence,
-        "crossover": _n(found.crossover),
-        "dead_band": {"half_width": dead_band, "from": _n(enter), "to": _n(leave)},
-        "uncompared_share": _n(found.uncompared),
+        "crossover": number(found.crossover),
+        "dead_band": {"half_width": dead_band, "from": number(enter), "to": number(leave)},
+        "uncompared_share": number(found.uncompared),
         "loads": [
             {
-                "running": _n(entry.running),
-                "speedup": _estimate(entry.speedup),
+                "running": number(entry.running),
+                "speedup": estimate(entry.speedup),
                 "answer": answer(entry.speedup, dead_band),
-                "acceptance_rate": _n(entry.acceptance_rate),
-                "decode_seconds": _n(entry.decode_seconds),
-                "share": _n(entry.share),
+                "acceptance_rate": number(entry.acceptance_rate),
+                "decode_seconds": number(entry.decode_seconds),
+                "share": number(entry.share),
             }
             for entry in found.bins
         ],
         "hours": [
             {
                 "hour": entry.hour,
-                "speedup": _estimate(entry.speedup),
+                "speedup": estimate(entry.speedup),
                 "answer": answer(entry.speedup, dead_band),
-                "running": _n(entry.running),
-                "decode_seconds": _n(entry.decode_seconds),
+                "running": number(entry.running),
+                "decode_seconds": number(entry.decode_seconds),
             }
             for entry in found.hours
         ],
@@ -146,37 +145,24 @@ def _span(span: Span) -> dict[str, Any]:
         "model": span.identity.model,
         "start": iso(window.start),
         "end": iso(window.end),
-        "requests": _n(window.counts.requests),
-        "drafts": _n(window.counts.drafts),
-        "effective_k": _n(accepted.k),
-        "acceptance_rate": _estimate(accepted.rate),
-        "acceptance_length": _estimate(accepted.length),
-        "running": _n(span.load.running),
-        "tpot": _n(span.load.tpot),
-        "speedup": _estimate(span.speedup),
+        "requests": number(window.counts.requests),
+        "drafts": number(window.counts.drafts),
+        "effective_k": number(accepted.k),
+        "acceptance_rate": estimate(accepted.rate),
+        "acceptance_length": estimate(accepted.length),
+        "running": number(span.load.running),
+        "tpot": number(span.load.tpot),
+        "speedup": estimate(span.speedup),
         "baseline": span.baseline,
     }
 
 
 def _point(point: BaselinePoint) -> Mapping[str, float | None]:
-    return {key: _n(value) for key, value in asdict(point).items()}
-
-
-def _estimate(estimate: Estimate | None) -> dict[str, float | None] | None:
-    if estimate is None:
-        return None
-    return {"value": _n(estimate.value), "low": _n(estimate.low), "high": _n(estimate.high)}
+    return {key: number(value) for key, value in asdict(point).items()}
 
 
 def _moment(at: float | None) -> str | None:
     return None if at is None else iso(at)
-
-
-def _n(value: float | None) -> float | None:
-    """A plain JSON number without the noise of the last digits."""
-    if value is None or isinstance(value, int):
-        return value
-    return float(f"{value:.{_DIGITS}g}")
 
 
 def documents(found: Sequence[StoredBaseline]) -> list[dict[str, Any]]:

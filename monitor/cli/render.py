@@ -67,12 +67,40 @@ def format_moment(at: str) -> str:
     return f"{at[:19].replace('T', ' ')}Z"
 
 
+def format_estimate(
+    value: Document | None,
+    form: str,
+    unit: str = "",
+    *,
+    scale: float = 1.0,
+    unknown: str = "not known",
+) -> str:
+    """``15.6 % (9.9 to 23.7)``: a figure, and the limits it lies within."""
+    if value is None or value.get("value") is None:
+        return unknown
+    shown = form.format(value["value"] * scale) + unit
+    low, high = value.get("low"), value.get("high")
+    if low is None or high is None:
+        return shown
+    return f"{shown} ({form.format(low * scale)} to {form.format(high * scale)})"
+
+
+def named_rows(rows: Iterable[tuple[str, str]], indent: int = 0) -> Table:
+    """Two columns without lines: a dim name and what is to be said of it."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in rows:
+        table.add_row(text(" " * indent + name), text(value))
+    return table
+
+
 def _block(document: Document, *, verbose: bool) -> RenderableType:
     parts: list[RenderableType] = [_headline(document), text(document.get("sentence") or "")]
     rows = [*_figures(document), *_surroundings(document)]
     if verbose:
         rows += _details(document)
-    parts += [Text(), _grid(rows)]
+    parts += [Text(), named_rows(rows)]
     for title, table in (
         ("accepted by draft position", _positions(document)),
         ("engines", _engines(document)),
@@ -91,27 +119,18 @@ def _headline(document: Document) -> Text:
     return line.append_text(text(f"  {', '.join(known)}", "dim")) if known else line
 
 
-def _grid(rows: Iterable[tuple[str, str]]) -> Table:
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="dim", no_wrap=True)
-    grid.add_column(overflow="fold")
-    for name, value in rows:
-        grid.add_row(text(f"  {name}"), text(value))
-    return grid
-
-
 def _figures(document: Document) -> list[tuple[str, str]]:
     rate, length = document.get("acceptance_rate"), document.get("acceptance_length")
     rows = []
     # Without a window nothing was measured, which the sentence says already.
     if document.get("window"):
         rows = [
-            ("acceptance rate", _estimate(rate, "{:.1f}", " %", scale=100)),
+            ("acceptance rate", format_estimate(rate, "{:.1f}", " %", scale=100)),
             (
                 "acceptance length",
-                _estimate(length, "{:.2f}", f" {_PER_DRAFT}, bonus token included"),
+                format_estimate(length, "{:.2f}", f" {_PER_DRAFT}, bonus token included"),
             ),
-            ("speedup", _estimate(document.get("speedup"), "{:.2f}", " times")),
+            ("speedup", format_estimate(document.get("speedup"), "{:.2f}", " times")),
         ]
     even = document.get("break_even")
     if even:
@@ -212,7 +231,7 @@ def _engines(document: Document) -> Table | None:
         return None
     table = Table.grid(padding=(0, 2))
     for engine in engines:
-        length = _estimate(engine.get("acceptance_length"), "{:.2f}", f" {_PER_DRAFT}")
+        length = format_estimate(engine.get("acceptance_length"), "{:.2f}", f" {_PER_DRAFT}")
         name = text(engine.get("label") or "-", limit=_NAME)
         table.add_row(name, verdict_text(engine.get("verdict")), text(length))
     return table
@@ -226,17 +245,6 @@ def _notes(document: Document) -> Table | None:
     for note in notes:
         table.add_row("-", text(note))
     return table
-
-
-def _estimate(value: Document | None, form: str, unit: str, scale: float = 1.0) -> str:
-    """``15.6 % (9.9 to 23.7)``: a figure, and the limits it lies within."""
-    if value is None or value.get("value") is None:
-        return "not known"
-    shown = form.format(value["value"] * scale) + unit
-    low, high = value.get("low"), value.get("high")
-    if low is None or high is None:
-        return shown
-    return f"{shown} ({form.format(low * scale)} to {form.format(high * scale)})"
 
 
 def _percent(value: float) -> str:

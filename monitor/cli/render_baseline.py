@@ -12,7 +12,7 @@ from rich.text import Text
 
 from monitor.cli.output import clean
 from monitor.cli.plot import plot
-from monitor.cli.render import format_moment, print_rich, text
+from monitor.cli.render import format_estimate, format_moment, named_rows, print_rich, text
 from monitor.cli.render_status import format_age
 
 Document = Mapping[str, Any]
@@ -59,7 +59,7 @@ def print_baseline(one: Document, now: float) -> None:
     parts += [
         Text(plot(curve, unit="ms/token")),
         Padding(text("running requests", "dim"), (0, 0, 1, 9)),
-        _grid(_origin(one, now)),
+        named_rows(_origin(one, now), indent=2),
     ]
     print_rich(Group(*parts))
 
@@ -237,15 +237,6 @@ def _origin(one: Document, now: float) -> list[tuple[str, str]]:
     return rows + [("note", str(note)) for note in source["notes"]]
 
 
-def _grid(rows: Sequence[tuple[str, str]]) -> Table:
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="dim", no_wrap=True)
-    grid.add_column(overflow="fold")
-    for name, value in rows:
-        grid.add_row(text(f"  {name}"), text(value))
-    return grid
-
-
 def _notes(notes: Sequence[str]) -> list[RenderableType]:
     return [Text(), *(text(f"- {note}", "yellow") for note in notes)] if notes else []
 
@@ -273,9 +264,4 @@ def _figure(value: float | None, form: str) -> str:
 
 
 def _estimate(value: Document | None, form: str) -> str:
-    if value is None:
-        return "-"
-    shown = form.format(value["value"])
-    if value["low"] is None or value["high"] is None:
-        return shown
-    return f"{shown} ({form.format(value['low'])} to {form.format(value['high'])})"
+    return format_estimate(value, form, unknown="-")

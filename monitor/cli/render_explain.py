@@ -13,7 +13,7 @@ from rich.text import Text
 
 from monitor.cli.output import clean, is_plain_terminal
 from monitor.cli.plot import plot_over_time
-from monitor.cli.render import format_moment, print_rich, text, verdict_text
+from monitor.cli.render import format_moment, named_rows, print_rich, text, verdict_text
 from monitor.cli.render_status import format_age
 from monitor.cli.times import parse_time
 
@@ -46,7 +46,7 @@ def print_explanation(document: Document, moment: float) -> None:
         ("changes found in the past", _changes(document)),
     ):
         if rows:
-            parts += [text(title, "bold"), _grid(rows), Text()]
+            parts += [text(title, "bold"), named_rows(rows, indent=2), Text()]
     parts += [text("the rules in order", "bold"), _ladder(document["ladder"]), Text()]
     if document["outlook"]:
         said = [turn["sentence"] for turn in document["outlook"]]
@@ -63,11 +63,12 @@ def print_reference(document: Document, now: float) -> None:
     if reference is None:
         print_rich(headline, text("nothing is learnt yet: no page told which server this is"))
         return
-    parts: list[RenderableType] = [headline, _grid(_learnt(document, now)), Text()]
+    parts: list[RenderableType] = [headline, named_rows(_learnt(document, now), indent=2), Text()]
     if any(hour["requests"] for hour in reference["hours"]):
         title = "accepted by hour of day, UTC, and the requests behind it"
         parts += [text(title, "bold"), _hours(reference), Text()]
-    parts += [_grid([("order", _order(order, now))]) for order in document["orders"]]
+    orders = [("order", _order(order, now)) for order in document["orders"]]
+    parts += [named_rows([order], indent=2) for order in orders]
     print_rich(Group(*parts))
 
 
@@ -91,7 +92,7 @@ def _headline(document: Document, moment: float) -> list[RenderableType]:
         if source.get(key) not in (None, "none")
     ]
     rows.append(("explained", f"as of {format_moment(document['at'])}"))
-    return [*parts, _grid(rows)]
+    return [*parts, named_rows(rows, indent=2)]
 
 
 def _plots(document: Document) -> list[RenderableType]:
@@ -290,15 +291,6 @@ def _list(lines: Iterable[str]) -> RenderableType:
     for line in lines:
         table.add_row("-", text(line))
     return Padding(table, (0, 0, 0, 2))
-
-
-def _grid(rows: Iterable[tuple[str, str]]) -> Table:
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="dim", no_wrap=True)
-    grid.add_column(overflow="fold")
-    for name, value in rows:
-        grid.add_row(text(f"  {name}"), text(value))
-    return grid
 
 
 # -- the reference -------------------------------------------------------------------------

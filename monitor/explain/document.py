@@ -27,7 +27,7 @@ from monitor.health.verdict import (
     inconclusive,
 )
 from monitor.model import Counts, Estimate, Identity, Verdict
-from monitor.report import iso, to_document
+from monitor.report import iso, number, to_document
 from monitor.store.rows import StoredMoment, StoredOrder, StoredState
 
 SCHEMA = "monitor.explain/1"
@@ -38,7 +38,6 @@ _BEFORE = 0.5 * 3600.0
 """How much is shown before what is behind the verdict."""
 _PARTS = 56
 """Parts that the shown past is summed to."""
-_DIGITS = 9
 _PAGE = "page"
 
 
@@ -116,8 +115,7 @@ def _waiting(orders: Sequence[StoredOrder]) -> list[dict[str, Any]]:
 def tidy(value: Any) -> Any:
     """Plain JSON values: whole numbers without a fraction, the rest without noise."""
     if isinstance(value, float):
-        whole = value == int(value) and abs(value) < 1e15  # noqa: PLR2004
-        return int(value) if whole else float(f"{value:.{_DIGITS}g}")
+        return number(value)
     if isinstance(value, Mapping):
         return {key: tidy(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -109,7 +109,7 @@ def test_without_a_curve_the_stored_comparison_stands() -> None:
 @pytest.mark.parametrize(("number", "parts"), [(0, 0), (1, 1), (9, 9), (11, 11), (100, 10)])
 def test_blocks(number: int, parts: int) -> None:
     one = Counts(baseline_seconds=2.0, compared_seconds=1.0)
-    found = blocks(intervals(*[one] * number))
+    found = blocks(intervals(*[one] * number), 10)
     assert len(found) == parts
     assert sum(block.compared_seconds for block in found) == number
 
