@@ -21,6 +21,7 @@ from monitor.config.validate import target_name, targets_of
 from monitor.health.baseline import Baseline
 from monitor.model import ConfigError
 from monitor.settings import Credentials, DaemonSettings, JudgeSettings, Role, TargetSettings
+from monitor.sources.address import is_loopback
 
 _DEFAULT_TIMEOUT = 10.0
 
@@ -56,7 +57,7 @@ class _Builder:
         config = self._config
         host, port = values.parse_listen(config.listen)
         token = self._secret(("token",), config.token_file, config.token_env)
-        if token is None and not values.is_loopback(host) and not self._problems:
+        if token is None and not is_loopback(host) and not self._problems:
             self._problem(
                 ("listen",),
                 "is reachable from other machines, which needs token_file or token_env; "

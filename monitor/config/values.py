@@ -7,7 +7,6 @@ up in logs.
 
 from __future__ import annotations
 
-import ipaddress
 import math
 import re
 from urllib.parse import SplitResult, parse_qsl, urlsplit
@@ -99,16 +98,6 @@ def parse_listen(text: str) -> tuple[str, int]:
     if any(c.isspace() or c in "/@" for c in bare):
         raise ValueError("is not an address: write HOST:PORT without http:// or a path")
     return bare, int(port)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only programs on this machine can reach ``host``."""
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def parse_target_url(text: str) -> str:

@@ -115,6 +115,14 @@ def is_forbidden(peer: str) -> bool:
     return any(candidate in network for candidate in candidates for network in _FORBIDDEN)
 
 
+def is_loopback(host: str) -> bool:
+    """Whether only programs on this machine can reach ``host``, a name or an address."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
 def _embedded(address: ipaddress.IPv6Address) -> set[ipaddress.IPv4Address]:
     """The IPv4 addresses that an IPv6 address is a disguise of."""
     found = {address.ipv4_mapped, address.sixtofour}

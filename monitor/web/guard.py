@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-import ipaddress
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
@@ -13,18 +12,11 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from monitor.model import ConfigError
+from monitor.sources.address import is_loopback
 
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _PROBES = frozenset({"/livez", "/readyz"})
 _OWN_SITES = frozenset({"same-origin", "none"})
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches a server that listens at ``host``."""
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
 
 
 def check_exposure(host: str, token: SecretStr | None) -> None:

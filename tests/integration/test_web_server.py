@@ -25,8 +25,9 @@ from monitor.model import (
     Verdict,
     Window,
 )
+from monitor.sources.address import is_loopback
 from monitor.web.app import create_app
-from monitor.web.guard import check_exposure, is_loopback
+from monitor.web.guard import check_exposure
 from monitor.web.server import WebServer, listen
 from monitor.web.view import Health, TargetView
 
