@@ -11,7 +11,7 @@ import typer
 from monitor.alerting.rule_tests import SUFFIX, Outcome, run_file
 from monitor.alerting.ruleset import Ruleset, default_rules_file, load_rules
 from monitor.alerting.wording import explain
-from monitor.cli import exits
+from monitor.cli import alerts_delivery, exits
 from monitor.cli.locate import find_config
 from monitor.cli.options import ConfigOption, JsonOption
 from monitor.cli.output import print_error, print_json, print_text
@@ -20,11 +20,16 @@ from monitor.config.load import load
 SCHEMA = "monitor.rules/1"
 
 app = typer.Typer(
-    help="Check alert rules and show those in force.",
+    help="Show alerts, check their rules, and see to their delivery.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+app.command("list")(alerts_delivery.list_)
+app.command("show")(alerts_delivery.show)
+app.command("test")(alerts_delivery.try_receiver)
+app.add_typer(alerts_delivery.deadletter, name="deadletter")
 
 FilesArgument = Annotated[
     list[Path] | None,

@@ -23,6 +23,7 @@ _COMMANDS = {
     "pays": "monitor.cli.pays",
     "compare": "monitor.cli.compare",
     "alerts": "monitor.cli.alerts",
+    "silence": "monitor.cli.silence",
     "baseline": "monitor.cli.baseline",
     "config": "monitor.cli.config",
     "db": "monitor.cli.db",

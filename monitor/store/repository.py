@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Engine, select
 from monitor.health.orders import Order
 from monitor.model import Increment, StoreError, Verdict
 from monitor.settings import TargetSettings
+from monitor.store.alerts import AlertStore
 from monitor.store.baselines import Baselines
 from monitor.store.connect import reading, writing
 from monitor.store.history import load_history, load_increments, load_samples
@@ -41,6 +42,7 @@ class Repository:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self.baselines = Baselines(engine)
+        self.alerts = AlertStore(engine)
         self._rounds = RoundWriter(engine)
 
     def register(self, configured: Sequence[TargetSettings], now: float) -> dict[str, int]:
