@@ -9,6 +9,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from pydantic import SecretStr
 
+from monitor.alerting.signing import KEY_PREFIX
+
 DEFAULT_TIMEOUT = 10.0
 DEFAULT_GIVE_UP = 86400.0
 _MIN_PART = 12
@@ -85,7 +87,9 @@ def secrets_of(settings: ReceiverSettings) -> Iterator[str]:
     if kind.bearer is not None:
         yield kind.bearer.get_secret_value()
     if isinstance(kind, WebhookSettings):
-        yield from (key.get_secret_value() for key in kind.keys)
+        for key in kind.keys:
+            yield key.get_secret_value()
+            yield key.get_secret_value().removeprefix(KEY_PREFIX)
 
 
 def url_secrets(url: str) -> Iterator[str]:

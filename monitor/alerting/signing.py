@@ -8,12 +8,13 @@ import hashlib
 import hmac
 from collections.abc import Sequence
 
-_PREFIX = "whsec_"
+KEY_PREFIX = "whsec_"
+"""Stands before the base64 of a key."""
 
 
 def decode_key(text: str) -> bytes:
     """The bytes of a signing key, written ``whsec_`` and base64; ``ValueError`` if it is none."""
-    encoded = text.removeprefix(_PREFIX)
+    encoded = text.removeprefix(KEY_PREFIX)
     try:
         key = base64.b64decode(encoded + "=" * (-len(encoded) % 4), validate=True)
     except (binascii.Error, ValueError):

@@ -104,7 +104,7 @@ def test_a_real_alertmanager_is_told_begin_change_and_end(alertmanager_url: str)
     def tell(made: Any) -> None:
         assert client.send(Message(made), now) == "HTTP 200"
 
-    begin = {"at": now, "started_at": now - 600}
+    begin: dict[str, Any] = {"at": now, "started_at": now - 600}
     tell(notification(labels={"zone": "z1", "bad-name": "x"}, **begin))
     (alert,) = alerts_of(alertmanager_url)
     assert alert["labels"] == {
@@ -125,12 +125,12 @@ def test_a_real_alertmanager_is_told_begin_change_and_end(alertmanager_url: str)
     assert alert["endsAt"] > first_end
 
     now = time.time()
-    labels = {"labels": {"zone": "z1", "bad-name": "x"}}
+    labels: dict[str, Any] = {"labels": {"zone": "z1", "bad-name": "x"}}
     tell(notification(severity=Severity.WARNING, reason=Reason.SEVERITY, **begin, **labels))
     (alert,) = alerts_of(alertmanager_url)
     assert alert["labels"]["severity"] == "warning"
 
-    over = {**begin, **labels, "ended_at": now}
+    over: dict[str, Any] = {**begin, **labels, "ended_at": now}
     tell(resolved(severity=Severity.WARNING, **over))
     assert alerts_of(alertmanager_url) == []
     client.close()

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import delivery_sender
 import pytest
@@ -73,7 +74,7 @@ def clock() -> FakeClock:
     return FakeClock(NOON)
 
 
-def worker(store: AlertStore, clock: FakeClock, script: Script, **rest: float) -> Worker:
+def worker(store: AlertStore, clock: FakeClock, script: Script, **rest: Any) -> Worker:
     return Worker(settings(**rest), script, store.outbox, clock, jitter=lambda: 1.0)
 
 
