@@ -26,25 +26,30 @@ def combine(parts: Mapping[str, Counts]) -> Counts:
     )
 
 
-def without_doubles(parts: Mapping[str, Counts], readings: Iterable[Reading]) -> dict[str, Counts]:
-    """The parts without drafts that were counted twice.
+def balanced(parts: Mapping[str, Counts], readings: Iterable[Reading]) -> dict[str, Counts]:
+    """The parts with drafts that were counted twice taken out of the shared one.
 
     Where a server counts the drafts of all its ranks together, those that follow from the
-    gauges of the ranks are the same ones: they tell about the ranks, not about the target.
+    gauges of the ranks are the same ones. The ranks keep theirs, for the verdict on each; the
+    shared part becomes what is missing to the server's own count, so that the sum over all
+    parts is that count, wherever it is formed. It may be negative for a while.
     """
     counted = any(r.label == SHARED and "drafts" in r.counters for r in readings)
-    return {
-        label: _without_drafts(counts) if counted and label != SHARED else counts
-        for label, counts in parts.items()
-    }
+    if not counted or SHARED not in parts:
+        return dict(parts)
+    shared = parts[SHARED]
+    for label, counts in parts.items():
+        if label != SHARED:
+            shared = _less_drafts(shared, counts)
+    return {**parts, SHARED: shared}
 
 
-def _without_drafts(counts: Counts) -> Counts:
-    return counts._replace(
-        drafts=0.0,
-        draft_tokens=0.0,
-        accepted_tokens=0.0,
-        unsized_drafts=0.0,
-        uncounted_draft_tokens=0.0,
-        gauge_drafts=0.0,
+def _less_drafts(shared: Counts, rank: Counts) -> Counts:
+    return shared._replace(
+        drafts=shared.drafts - rank.drafts,
+        draft_tokens=shared.draft_tokens - rank.draft_tokens,
+        accepted_tokens=shared.accepted_tokens - rank.accepted_tokens,
+        unsized_drafts=shared.unsized_drafts - rank.unsized_drafts,
+        uncounted_draft_tokens=shared.uncounted_draft_tokens - rank.uncounted_draft_tokens,
+        gauge_drafts=shared.gauge_drafts - rank.gauge_drafts,
     )

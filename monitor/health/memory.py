@@ -17,7 +17,7 @@ from monitor.health.whatif import StepCost
 from monitor.health.window import Track
 from monitor.model import Action, Cause, Engine, Identity, Increment, StoreError, Verdict
 
-_FORMAT = 1
+_FORMAT = 2
 
 
 def to_text(state: TargetState) -> str:
@@ -38,6 +38,8 @@ def _to_json(state: TargetState) -> dict[str, Any]:
         "format": _FORMAT,
         "last_at": memory.last_at,
         "restarted_at": memory.restarted_at,
+        "running_since": memory.running_since,
+        "active_at": memory.active_at,
         "stalled_seconds": memory.stalled_seconds,
         "alternations": list(memory.alternations),
         "verdict": memory.verdict,
@@ -129,6 +131,8 @@ def _memory(document: dict[str, Any]) -> Memory:
         tracks={label: _track(track) for label, track in document["tracks"].items()},
         last_at=document["last_at"],
         restarted_at=document["restarted_at"],
+        running_since=document["running_since"],
+        active_at=document["active_at"],
         stalled_seconds=document["stalled_seconds"],
         version=document["version"],
         sought_at=document["sought_at"],

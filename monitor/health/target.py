@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import NamedTuple
 
 from monitor.health.baseline import Baseline
-from monitor.health.combine import combine, without_doubles
+from monitor.health.combine import balanced, combine
 from monitor.health.judging import JudgeSettings
 from monitor.health.ledger import Ledger, add
 from monitor.health.past import Changes, Part, Past, look_back
@@ -18,6 +18,7 @@ from monitor.health.speedup import BLOCKS, compare
 from monitor.health.verdict import (
     Facts,
     Finding,
+    Said,
     decide,
     gather,
     inconclusive,
@@ -26,12 +27,12 @@ from monitor.health.verdict import (
 from monitor.health.watch import Watch, fingerprint
 from monitor.health.whatif import StepCost, marginal_cost, what_if
 from monitor.health.window import GAP_INTERVALS, Step, Track
+from monitor.health.words import duration
 from monitor.model import (
     SHARED,
     Action,
     Assessment,
     BaselineMatch,
-    Cause,
     Counts,
     EngineVerdict,
     Identity,
@@ -53,13 +54,12 @@ _PARTS = 60
 _SEEK_SICK = 60.0
 _SEEK_WELL = 600.0
 """Seconds between two searches of the past for changes, while sick and while well."""
-_WHAT_IF_SECONDS = 60.0
-"""How long an answer about other draft sizes holds."""
 _HOUR, _DAY = 3600.0, 86_400.0
 _SAME_LOAD = 1.25
 """Ratio of two loads at which steps of different draft sizes may still be compared."""
 _OTHER_K = 0.5
 _COLD_PREFIX_SHARE = 0.01
+_WARM_PREFIX = 0.10
 _PREFIX_TOKENS = 10_000.0
 
 
@@ -71,9 +71,14 @@ class Memory:
     last_at: float | None = None
     """Time of the last usable page."""
     restarted_at: float | None = None
+    """When a restart was seen."""
+    running_since: float | None = None
+    """Since when what is counted belongs to the process that runs now."""
+    active_at: float | None = None
+    """When anything was last counted."""
     stalled_seconds: float = 0.0
     alternations: deque[float] = field(default_factory=lambda: deque(maxlen=16))
-    verdict: tuple[Verdict, Cause | None, Action] | None = None
+    verdict: Said | None = None
     step_costs: dict[str, tuple[StepCost, float]] = field(default_factory=dict)
     """Cost of a step and the load it was seen at, by draft size: two sizes tell what a draft
     token costs."""
@@ -136,7 +141,6 @@ class TargetState:
         self._engine_ledgers: dict[str, Ledger] = {}
         self._warmup: _Warmup | None = None
         self._sample: Sample | None = None
-        self._what_if: tuple[float, WhatIf | None] | None = None
         self._own_notes: tuple[str, ...] = ()
 
     def use_baseline(self, baseline: Baseline | None, why_not: str | None = None) -> None:
@@ -154,7 +158,6 @@ class TargetState:
         if self._warmup is not None:
             self._warmup.counts = _without_comparison(self._warmup.counts)
         self.memory.step_costs.clear()
-        self._what_if = None
 
     @property
     def identity(self) -> Identity:
@@ -177,14 +180,17 @@ class TargetState:
             memory.alternations.append(sample.at)
         if any(step.restarted for step in steps.values()):
             memory.restarted_at, memory.version = sample.at, version
+            memory.running_since = before
+        if any(step.active for step in steps.values()):
+            memory.active_at = sample.at
         self._note_stall(sample, steps, sample.at - before)
         warmup = self._is_warming_up(sample)
         parts = {label: step.counts for label, step in steps.items()}
         increments = tuple(
             Increment(label, before, sample.at, counts, warmup)
-            for label, counts in without_doubles(parts, sample.readings).items()
+            for label, counts in balanced(parts, sample.readings).items()
         )
-        increments, total = self._remember(increments, parts)
+        increments, total = self._remember(increments)
         if not warmup:
             self.memory.watch.take(
                 sample.identity, before, sample.at, total, healthy=self._may_learn
@@ -239,15 +245,10 @@ class TargetState:
         return bool(served) and sum(served) < WARM_REQUESTS
 
     def _remember(
-        self,
-        increments: tuple[Increment, ...],
-        parts: Mapping[str, Counts],
-        *,
-        compared: bool = False,
+        self, increments: tuple[Increment, ...], *, compared: bool = False
     ) -> tuple[tuple[Increment, ...], Counts]:
         """Adds one interval to the windows; returns it with the comparison to the baseline,
-        and the target's sums of it. ``parts`` are the counts by engine; if ``compared``,
-        the comparison is among them already."""
+        and the target's sums of it. If ``compared``, the comparison is there already."""
         first = increments[0]
         total = combine({increment.label: increment.counts for increment in increments})
         if self._compares and not compared:
@@ -261,9 +262,9 @@ class TargetState:
         self._warmup = None
         self._ledger.append(first.start, first.end, total)
         if len(increments) > 1:
-            for label, counts in parts.items():
-                ledger = self._engine_ledgers.setdefault(label, Ledger(self._interval))
-                ledger.append(first.start, first.end, counts)
+            for increment in increments:
+                ledger = self._engine_ledgers.setdefault(increment.label, Ledger(self._interval))
+                ledger.append(increment.start, increment.end, increment.counts)
         return increments, total
 
     @property
@@ -288,11 +289,14 @@ class TargetState:
         parts = {i.label: i.counts for i in increments}
         if any(counts.resets > 0.0 for counts in parts.values()):
             memory.restarted_at, memory.version = sample.at, version
+            memory.running_since = increments[0].start
+        if any(_moved(counts) for counts in parts.values()):
+            memory.active_at = sample.at
         running = any(counts.running_seconds > 0.0 for counts in parts.values())
         stalled = running and not any(_moved(counts) for counts in parts.values())
         start = increments[0].start
         memory.stalled_seconds = memory.stalled_seconds + sample.at - start if stalled else 0.0
-        _, total = self._remember(increments, parts, compared=True)
+        _, total = self._remember(increments, compared=True)
         if not increments[0].warmup:
             healthy = learn and self._may_learn
             memory.watch.take(sample.identity, start, sample.at, total, healthy=healthy)
@@ -305,7 +309,7 @@ class TargetState:
         self._sample = Sample(memory.last_at or 0.0, identity, [])
         for _, group in groupby(history, key=lambda increment: increment.end):
             increments = tuple(i._replace(counts=_without_comparison(i.counts)) for i in group)
-            self._remember(increments, {i.label: i.counts for i in increments})
+            self._remember(increments)
 
     # -- judging -----------------------------------------------------------------------
 
@@ -319,18 +323,32 @@ class TargetState:
         early = self._without_figures(now)
         if early is not None or sample is None:
             return Deliberation(early or self.down("no page yet", now))
-        previous = self.memory.verdict[0] if self.memory.verdict is not None else None
         past = self._look_back(sample, now)
         tried = []
         for seconds in self._settings.judged:
-            facts = self._facts(seconds, sample, previous, past)
+            facts = self._facts(self._since_start(seconds, sample), sample, past)
             finding = decide(facts)
             tried.append(Trial(finding, facts, seconds))
             if not inconclusive(finding, facts):
                 break
         chosen = max(tried, key=_weight)
         self.memory.watch.clear(now, chosen.facts.accepted.rate, past.normal)
-        return Deliberation(self._answer(*chosen, now), tuple(tried), chosen)
+        answer = self._with_silence(self._answer(*chosen, now), now)
+        return Deliberation(answer, tuple(tried), chosen)
+
+    def _with_silence(self, answer: Assessment, now: float) -> Assessment:
+        """Says that a verdict rests on traffic that has ended, where it does."""
+        active = self.memory.active_at
+        silent = now - active if active is not None else 0.0
+        if silent <= self._settings.judged[0] or answer.verdict not in _RESTS_ON_TRAFFIC:
+            return answer
+        return replace(answer, sentence=f"{answer.sentence}; no traffic for {duration(silent)}")
+
+    def _since_start(self, seconds: float, sample: Sample) -> float:
+        """A window no longer than the present process runs: the one before may have had
+        another drafter, and its figures say nothing about this one."""
+        start = self.memory.running_since
+        return seconds if start is None else min(seconds, max(sample.at - start, 1.0))
 
     def _look_back(self, sample: Sample, now: float) -> Past:
         """What is known of the time before; changes in it are only sought now and then."""
@@ -427,7 +445,7 @@ class TargetState:
             verdict = Verdict.IDLE
             sentence = "the page shows no figures yet: nothing was served since the start"
         elif self._ledger.window(1.0) is None and self._warmup is None:
-            sentence = "this is the first look; figures need a second one"
+            sentence = "figures are there for the first time; it takes a second look to judge"
         else:
             return None
         return Assessment(
@@ -438,7 +456,6 @@ class TargetState:
         self,
         seconds: float,
         sample: Sample,
-        previous: Verdict | None = None,
         past: Past | None = None,
     ) -> Facts:
         # The interval of the speedup needs the spread between parts of the window.
@@ -449,7 +466,7 @@ class TargetState:
             _speculation(sample.readings),
             self._settings,
             baseline_matches=self._baseline_matches,
-            previous=previous,
+            previous=self.memory.verdict if past is not None else None,
             learnt_effect=self.memory.watch.reference(sample.identity).design_effect,
             past=past,
         )
@@ -500,7 +517,7 @@ class TargetState:
             positions=() if silent else facts.table,
             speedup=None if silent else facts.speedup,
             break_even=None if silent else facts.break_even,
-            what_if=None if silent else self._other_sizes(facts, now),
+            what_if=None if silent else self._best_size(facts),
             load=facts.load,
             evidence=facts.accepted.evidence,
             baseline=(
@@ -512,13 +529,16 @@ class TargetState:
             notes=(*sample.notes, *_notes(facts), *self._own_notes),
         )
 
-    def _other_sizes(self, facts: Facts, now: float) -> WhatIf | None:
-        """The best draft size, where a baseline and counters per position are there."""
-        if self._what_if is None or now - self._what_if[0] >= _WHAT_IF_SECONDS:
-            self._what_if = now, self._seek_best_size(facts)
-        return self._what_if[1]
+    def _lost_prefixes(self, facts: Facts) -> list[str]:
+        """A note where prompts were found in the prefix cache earlier and are no more."""
+        now, day = _prefix_share(facts.counts), self._ledger.window(_DAY)
+        before = _prefix_share(day[2]) if day is not None else None
+        if now is None or before is None or now >= _COLD_PREFIX_SHARE or before < _WARM_PREFIX:
+            return []
+        return ["prompt prefixes are no longer found in the cache: first tokens take longer"]
 
-    def _seek_best_size(self, facts: Facts) -> WhatIf | None:
+    def _best_size(self, facts: Facts) -> WhatIf | None:
+        """The best draft size, where a baseline and counters per position are there."""
         now = _step_cost(facts)
         if now is None or not facts.conclusive:
             return None
@@ -571,6 +591,15 @@ _WITHOUT_ACCEPTANCE = frozenset(
 )
 """Verdicts beside which an acceptance figure would be wrong or old."""
 
+_RESTS_ON_TRAFFIC = frozenset(
+    {
+        Verdict.HEALTHY,
+        Verdict.NEUTRAL,
+        Verdict.DEGRADED,
+        Verdict.HARMFUL,
+        Verdict.UNPROVEN,
+    }
+)
 _LEARNT_FROM = frozenset({Verdict.HEALTHY, Verdict.NEUTRAL, Verdict.UNPROVEN})
 _SICK = frozenset({Verdict.DEGRADED, Verdict.HARMFUL})
 
@@ -638,13 +667,14 @@ def _without_comparison(counts: Counts) -> Counts:
 
 def _notes(facts: Facts) -> list[str]:
     """What is worth knowing beside the verdict."""
-    notes = []
     baseline = facts.settings.baseline
     if baseline is not None and not facts.baseline_matches and not facts.window.lifetime:
-        notes.append(f"baseline mismatch: {baseline.name} was not compared")
-    counts = facts.counts
-    if counts.prefix_queries > _PREFIX_TOKENS:
-        share = counts.prefix_hits / counts.prefix_queries
-        if share < _COLD_PREFIX_SHARE:
-            notes.append("hardly any prompt prefix was found in the cache: first tokens are slow")
-    return notes
+        return [f"baseline mismatch: {baseline.name} was not compared"]
+    return []
+
+
+def _prefix_share(counts: Counts) -> float | None:
+    """Share of prompt tokens found in the prefix cache; None where few were looked for."""
+    if counts.prefix_queries < _PREFIX_TOKENS:
+        return None
+    return counts.prefix_hits / counts.prefix_queries

@@ -30,6 +30,8 @@ from monitor.model import (
 
 DEAD_LENGTH = 1.05
 """Below this acceptance length a drafter is dead: no saved step can pay for the drafts."""
+STILL_DEAD_LENGTH = 1.10
+"""A drafter that was dead is alive again only above this."""
 DEAD_DRAFTS = 200
 LEAST_REQUESTS = 5
 """Fewer requests are too few samples, however many tokens they hold."""
@@ -47,6 +49,10 @@ UNHEALTHY_SHARE = 0.95
 """Share of its normal below which acceptance, with its upper limit, is unhealthy."""
 CONTRADICTION = 0.02
 """Relative difference of two figures that should be equal, above which they contradict."""
+
+
+Said = tuple[Verdict, Cause | None, Action]
+"""Verdict, cause and action of a tick."""
 
 
 class Finding(NamedTuple):
@@ -71,8 +77,8 @@ class Facts:
     speedup: Estimate | None
     break_even: BreakEven | None
     baseline_matches: bool
-    previous: Verdict | None = None
-    """The verdict before, which stands while the figures still point its way."""
+    previous: Said | None = None
+    """What was said before, which stands while the figures still point its way."""
     past: Past = field(default_factory=Past)
 
     @property
@@ -112,7 +118,7 @@ def gather(
     settings: JudgeSettings,
     *,
     baseline_matches: bool = True,
-    previous: Verdict | None = None,
+    previous: Said | None = None,
     learnt_effect: float | None = None,
     past: Past | None = None,
 ) -> Facts:
@@ -243,7 +249,8 @@ def _no_traffic(facts: Facts) -> Finding | None:
     if facts.speculation is Speculation.ABSENT:
         return Finding(Verdict.OFF, None, Action.NONE, words.off(facts.load))
     # Requests that finish with the last tokens of before move counters of drafts as well.
-    excerpt = counts.drafts > 0.0 and counts.requests <= 0.0
+    drafted = counts.drafts > 0.0 or counts.uncounted_draft_tokens > 0.0
+    excerpt = drafted and counts.requests <= 0.0
     if excerpt or any((counts.output_tokens, counts.decode_steps, counts.first_tokens)):
         return None
     if facts.window.warming_up:
@@ -315,7 +322,9 @@ def _warming_up(facts: Facts) -> Finding | None:
 
 def _dead(facts: Facts) -> Finding | None:
     length, requests = facts.accepted.length, facts.accepted.requests
-    if length is None or facts.counts.drafts < DEAD_DRAFTS or length.value >= DEAD_LENGTH:
+    was_dead = facts.previous is not None and facts.previous[1] is Cause.DRAFTER_DEAD
+    limit = STILL_DEAD_LENGTH if was_dead else DEAD_LENGTH
+    if length is None or facts.counts.drafts < DEAD_DRAFTS or length.value >= limit:
         return None
     if requests is not None and requests < LEAST_REQUESTS:
         return None
@@ -354,7 +363,9 @@ def _still(facts: Facts, verdict: Verdict, value: float, limit: float) -> bool:
     Without this a target whose interval touches the edge of the dead-band would change its
     verdict with every other page.
     """
-    return facts.previous is verdict and value > facts.settings.dead_band and limit > -value
+    if facts.previous is None or facts.previous[0] is not verdict:
+        return False
+    return value > facts.settings.dead_band and limit > -value
 
 
 def _loss(facts: Facts, gain: Estimate, figures: str) -> Finding:

@@ -53,6 +53,7 @@ _SAME_BIRTH = 1.0
 _OTHER_WORKER = 60.0
 """A process born this long before our last look was there all along."""
 _REMEMBERED_BIRTHS = 8
+_EXACT = 1024.0
 _LOOKS_TO_CLIMB = 3
 """A restarted server does not reach its old totals within so few looks, unless it was young."""
 
@@ -136,6 +137,7 @@ class Track:
         """Takes a reading as the point from which on is counted."""
         self.values = reading.counters
         self.waiting.clear()
+        self.positions, self.positions_drafts = (), 0.0
         self._keep_positions(reading)
         self._note_birth(reading)
 
@@ -289,7 +291,8 @@ def _from_gauge(reading: Reading, tokens: float) -> dict[str, float]:
     """
     if reading.accept_length is None or reading.speculation is Speculation.DISABLED:
         return {}
-    drafts = tokens / reading.accept_length
+    # A binary fraction adds and subtracts exactly, so that sums over ranks leave no crumbs.
+    drafts = round(tokens / reading.accept_length * _EXACT) / _EXACT
     size = reading.draft_size
     counted = {"drafts": drafts, "accepted_tokens": tokens - drafts, "gauge_drafts": drafts}
     return counted | ({"draft_tokens": drafts * size} if size else {"unsized_drafts": drafts})

@@ -151,11 +151,10 @@ def in_line(rate: Estimate, normal: float, hours: int) -> str:
 def outlier(sick: list[EngineVerdict], others: list[EngineVerdict], total: int) -> str:
     """The sentence for one of several engines being sick."""
     names = ", ".join(e.label for e in sick)
-    kind = "engine" if len(sick) == 1 else "engines"
-    verb = "is" if len(sick) == 1 else "are"
     theirs = _lengths(sick)
     rest = _lengths(others)
-    return f"{kind} {names} of {total} {verb} sick: {theirs} tokens per draft, the others {rest}"
+    who = f"engine {names}, one of {total}, is" if len(sick) == 1 else f"engines {names} are"
+    return f"{who} sick: {theirs} tokens per draft, the others {rest}"
 
 
 def _lengths(engines: list[EngineVerdict]) -> str:
@@ -195,7 +194,7 @@ def _acceptance(accepted: Acceptance) -> str:
         return "drafts flow, acceptance is unknown"
     tokens = f"{accepted.length.value:.2f} tokens per draft" if accepted.length else ""
     if accepted.rate is None:
-        return tokens
+        return f"{tokens}; the draft size is unknown, so acceptance cannot be judged"
     return f"{percent(accepted.rate.value)} of draft tokens accepted" + (
         f" ({tokens})" if tokens else ""
     )

@@ -9,6 +9,7 @@ import pytest
 from engine_pages import Shot, counted, page, settings, sglang, spacing, ticks, total, truth
 
 from monitor.engines.reader import PageReader
+from monitor.health.combine import combine
 from monitor.health.figures import load
 from monitor.model import SHARED, Counts, Engine, Evidence, Increment, Speculation, Verdict, Window
 
@@ -136,7 +137,7 @@ def test_a_collapsed_rank_is_named() -> None:
         for shot, tick in zip(shots, answers, strict=True):
             if "onerankcollapsed" in shot.name:
                 assert tick.assessment.verdict is Verdict.DEGRADED
-                assert "engine 1 of 2" in tick.assessment.sentence
+                assert "engine 1, one of 2" in tick.assessment.sentence
 
 
 def test_copies_of_tensor_parallel_ranks_are_not_added() -> None:
@@ -314,9 +315,9 @@ def test_the_page_of_a_router_about_itself_is_of_no_known_engine() -> None:
 def test_increments_of_all_windows_are_finite_and_never_negative() -> None:
     for folder in [*DRIVEN, *PLAIN]:
         shots = [shot for shot in sglang(folder) if shot.metrics.strip()]
-        for counts in counted(shots, draft_size=3).values():
-            for name in Counts._fields[:-1]:
-                assert getattr(counts, name) >= 0.0, (folder, name)
+        total = combine(counted(shots, draft_size=3))
+        for name in Counts._fields[:-1]:
+            assert getattr(total, name) >= 0.0, (folder, name)
 
 
 def test_series_are_in_the_order_of_time() -> None:

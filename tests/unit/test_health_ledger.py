@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.health.combine import combine, without_doubles
+from monitor.health.combine import balanced, combine
 from monitor.health.ledger import Ledger, add
 from monitor.model import Counts, Reading
 
@@ -115,9 +115,11 @@ def test_drafts_counted_for_all_ranks_are_not_added_to_those_of_the_ranks() -> N
     }
     ranks = [Reading("0"), Reading("1")]
     counted = [Reading("", {"drafts": 9000.0}), *ranks]
-    total = combine(without_doubles(parts, counted))
-    assert (total.drafts, total.gauge_drafts) == (90.0, 0.0)
+    kept = balanced(parts, counted)
+    assert kept["1"].drafts == 50.0
+    total = combine(kept)
+    assert (total.drafts, total.gauge_drafts, total.accepted_tokens) == (90.0, 0.0, 160.0)
     assert (total.output_tokens, total.seconds) == (250.0, 15.0)
     silent = parts | {"": Counts(seconds=15.0)}
-    assert combine(without_doubles(silent, counted)).drafts == 0.0
-    assert combine(without_doubles(silent, [Reading(""), *ranks])).drafts == 100.0
+    assert combine(balanced(silent, counted)).drafts == 0.0
+    assert combine(balanced(silent, [Reading(""), *ranks])).drafts == 100.0

@@ -283,9 +283,9 @@ def test_a_proven_verdict_stands_while_the_figures_point_its_way(
 ) -> None:
     counts, blocks = gained(ratio)
     settings = JudgeSettings(baseline=PLAIN)
-    given = gather(
-        Window(0.0, 600.0, counts), blocks, Speculation.CONFIGURED, settings, previous=previous
-    )
+    said = (previous, None, Action.NONE)
+    window = Window(0.0, 600.0, counts)
+    given = gather(window, blocks, Speculation.CONFIGURED, settings, previous=said)
     assert decide(given).verdict is verdict
 
 
@@ -308,6 +308,20 @@ def test_a_dead_drafter_needs_requests_as_well_as_drafts() -> None:
     dead = BUSY._replace(accepted_tokens=100.0)
     assert decide(facts(dead._replace(requests=4.0))).verdict is Verdict.INSUFFICIENT
     assert decide(facts(dead._replace(requests=0.0))).verdict is Verdict.HARMFUL
+
+
+def test_a_dead_drafter_is_alive_only_when_it_clearly_is() -> None:
+    nearly = BUSY._replace(accepted_tokens=1_200.0)
+    dead = (Verdict.HARMFUL, Cause.DRAFTER_DEAD, Action.ROLL_BACK)
+
+    def again(counts: Counts) -> Finding:
+        settings = JudgeSettings()
+        window = Window(0.0, 600.0, counts)
+        return decide(gather(window, [], Speculation.CONFIGURED, settings, previous=dead))
+
+    assert decide(facts(nearly)).cause is not Cause.DRAFTER_DEAD
+    assert again(nearly).cause is Cause.DRAFTER_DEAD
+    assert again(BUSY._replace(accepted_tokens=3_000.0)).cause is not Cause.DRAFTER_DEAD
 
 
 def test_a_longer_window_is_asked_only_where_it_can_tell_more() -> None:
@@ -339,7 +353,9 @@ def test_one_sick_engine_decides_and_is_named() -> None:
     engines = (engine("0", Verdict.UNPROVEN, 2.87), engine("1", Verdict.DEGRADED, 1.24))
     finding = with_engines(healthy, engines)
     assert (finding.verdict, finding.cause) == (Verdict.DEGRADED, Cause.ENGINE_OUTLIER)
-    assert finding.sentence == ("engine 1 of 2 is sick: 1.24 tokens per draft, the others 2.87")
+    assert finding.sentence == (
+        "engine 1, one of 2, is sick: 1.24 tokens per draft, the others 2.87"
+    )
 
 
 def test_all_engines_sick_is_no_outlier() -> None:

@@ -208,6 +208,20 @@ def test_positions_are_counted_only_when_all_are_on_both_pages() -> None:
     assert counts(steps[3]).position_drafts == 200.0
 
 
+def test_positions_begin_anew_with_another_worker_or_a_restart() -> None:
+    for birth, vanished in ((None, False), (200.0, False), (1012.0, False), (None, True)):
+        track = Track()
+        old = reading(birth=birth and 500.0, drafts=9000.0, positions=(6000.0, 4000.0))
+        feed(track, old)
+        track.vanished = vanished
+        new = reading(birth=birth, drafts=100.0, positions=(70.0, 40.0))
+        newer = reading(birth=birth, drafts=200.0, positions=(140.0, 80.0))
+        track.advance(new, 1015.0, LONGEST)
+        step = track.advance(newer, 1030.0, LONGEST)
+        assert counts(step).positions == (70.0, 40.0)
+        assert counts(step).position_drafts == 100.0
+
+
 @given(
     st.lists(
         st.tuples(st.integers(0, 500), st.booleans(), st.sampled_from([15.0, 15.0, 15.0, 600.0])),
