@@ -48,7 +48,6 @@ def facts(
     *,
     speedup: float | None = None,
     speculation: Speculation = Speculation.CONFIGURED,
-    previous: Verdict | None = None,
     past: Past | None = None,
     warming_up: bool = False,
     stalled: float = 0.0,
@@ -67,7 +66,6 @@ def facts(
         blocks,
         speculation,
         JudgeSettings(baseline=PLAIN if speedup is not None else None),
-        previous=previous,
         past=past,
     )
 
@@ -192,18 +190,16 @@ def test_without_anything_to_judge_by_it_says_what_there_would_have_to_be() -> N
     rate=st.floats(0.0, 1.0),
     speedup=st.none() | st.floats(0.2, 3.0),
     share=st.floats(1e-3, 1.0),
-    previous=st.sampled_from([None, Verdict.HEALTHY, Verdict.HARMFUL]),
     past=st.sampled_from([None, NORMAL, FALLEN, SLOWER]),
 )
 def test_any_figures_are_explained(
     rate: float,
     speedup: float | None,
     share: float,
-    previous: Verdict | None,
     past: Past | None,
 ) -> None:
     counts = part(share)
-    given_facts = facts(accepting(rate, counts), speedup=speedup, previous=previous, past=past)
+    given_facts = facts(accepting(rate, counts), speedup=speedup, past=past)
     found = decide(given_facts)
     rungs = climb(Case(given_facts))
     assert [rung.decided for rung in rungs] == [False] * (len(rungs) - 1) + [True]
