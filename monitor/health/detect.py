@@ -15,8 +15,13 @@ THRESHOLD = 10.0
 """Evidence at which the detector alarms, in nats."""
 CAP = 4.0
 """Most evidence one scrape may add."""
+CEILING = 1.5 * THRESHOLD
+"""Evidence beyond this is not kept: it would hold the alarm for as long as the fault lasted. The
+part above the threshold keeps a small fault from seeming cured by chance."""
 CLEAR_SECONDS = 900.0
-"""How long evidence must have been zero before an alarm may clear."""
+"""How long there must have been hardly any evidence before an alarm may clear."""
+HARDLY_ANY = THRESHOLD / 2.0
+"""Evidence that noise alone often reaches: at some traffic it is never zero for long."""
 DRAFTS_RATIO = 1.9
 """E[n²]/E[n]² of drafts per request in a typical mix: how much long requests dominate."""
 _AT = 0.70
@@ -52,6 +57,7 @@ class Cusum:
     rising_since: float | None = None
     """Start of the current excursion: the best guess of when the change came."""
     zero_since: float | None = None
+    """When evidence last fell to zero, unless it has been more than hardly any since."""
     alarm_at: float | None = None
     """When the alarm was raised; None while there is none."""
     changed_at: float | None = None
@@ -65,7 +71,7 @@ class Cusum:
         ``variance`` is that of the scrape's rate, with all correlation.
         """
         gained = shape.drop / variance * (shortfall - shape.drop / 2.0)
-        self._move(start, end, max(0.0, self.evidence + min(CAP, gained)))
+        self._move(start, end, min(max(0.0, self.evidence + min(CAP, gained)), CEILING))
 
     def _move(self, start: float, end: float, evidence: float) -> None:
         if evidence > 0.0 and self.rising_since is None:
@@ -73,14 +79,14 @@ class Cusum:
         if evidence <= 0.0:
             self.rising_since = None
             self.zero_since = end if self.zero_since is None else self.zero_since
-        else:
+        elif evidence >= HARDLY_ANY:
             self.zero_since = None
         self.evidence = evidence
         if evidence >= THRESHOLD and self.alarm_at is None:
             self.alarm_at, self.changed_at = end, self.rising_since
 
     def clear_if(self, now: float, *, normal_again: bool) -> bool:
-        """Ends the alarm when evidence has been zero for long and the window looks normal."""
+        """Ends the alarm when evidence has been low for long and the window looks normal."""
         if self.alarm_at is None or self.zero_since is None or not normal_again:
             return False
         if now - self.zero_since < CLEAR_SECONDS:

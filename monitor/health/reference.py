@@ -19,8 +19,9 @@ from monitor.health.ledger import add
 from monitor.model import Counts
 
 HOURS = 24
-GROUPS_OF_HOURS = (1, 3, 6, 24)
-"""An hour with little behind it is read together with its neighbours."""
+GROUPS_OF_HOURS = (1, 3, 7, 24)
+"""An hour with little behind it is read together with as many neighbours on either side: a rate
+that climbs over the day would otherwise be read too high at one end and too low at the other."""
 LEAST_REQUESTS = 340.0
 """Requests behind a group of hours for a standard error of 0.01."""
 LEAST_EVER = 60.0
@@ -33,6 +34,10 @@ MEMORY_BLOCKS = 7.0 * 24.0 * 60.0
 DEFAULT_SPREAD = 0.017
 """Variance between requests to assume before it is learnt (standard deviation 0.13)."""
 DEFAULT_CORRELATION = 3.0
+CORRELATION_MARGIN = 1.5
+"""Few requests give skewed rates, which look like more evidence than they are."""
+_LEAST_NUMBER = 400.0
+"""Deviations in pairs of runs before the correlation is believed: runs of a few hours."""
 _REQUEST_LIVES = 6.0
 
 
@@ -97,7 +102,8 @@ class Reference:
     """Numerator and denominator of the variance between requests."""
     run_squares: float = 0.0
     run_number: float = 0.0
-    """Squared sums of standardised deviations over runs, and how many there were in them."""
+    """Squared differences of the sums of standardised deviations over neighbouring runs, and
+    how many deviations there were in them."""
     pinned: float | None = None
     """A rate set by the operator; nothing is learnt while it stands."""
     learnt_until: float | None = None
@@ -113,14 +119,27 @@ class Reference:
         if self.pinned is not None:
             return Normal(self.pinned, HOURS, LEAST_REQUESTS)
         hour = hour_of(at)
+        here = self._hour(hour)
+        if here is None or here.hours >= HOURS:
+            return here
+        # What was learnt of an hour holds in its middle; between two middles it is a line.
+        beyond = at % 3600.0 / 3600.0 - 0.5
+        other = (hour + (1 if beyond > 0.0 else -1)) % HOURS
+        side = self._hour(other)
+        if side is None or side.hours >= HOURS or self.hours[other].draft_tokens <= 0.0:
+            return here
+        rate = here.rate + abs(beyond) * (side.rate - here.rate)
+        return Normal(rate, here.hours, here.requests)
+
+    def _hour(self, hour: int) -> Normal | None:
         if hour not in self._normals:
             self._normals[hour] = self._read(hour)
         return self._normals[hour]
 
     def _read(self, hour: int) -> Normal | None:
         for width in GROUPS_OF_HOURS:
-            first = hour - hour % width
-            group = self.hours[first : first + width]
+            first = hour - width // 2
+            group = [self.hours[index % HOURS] for index in range(first, first + width)]
             requests = sum(sums.requests for sums in group)
             tokens = sum(sums.draft_tokens for sums in group)
             enough = LEAST_REQUESTS if width < HOURS else LEAST_EVER
@@ -144,10 +163,10 @@ class Reference:
 
     @property
     def correlation(self) -> float:
-        """By how much neighbouring scrapes repeat each other; 1 is not at all."""
-        if self.run_number < 200.0:  # noqa: PLR2004 - runs of a few hours
+        """By how much neighbouring scrapes repeat each other, with a margin; 1 is not at all."""
+        if self.run_number < _LEAST_NUMBER:
             return DEFAULT_CORRELATION
-        return max(self.run_squares / self.run_number, 1.0)
+        return max(self.run_squares / self.run_number, 1.0) * CORRELATION_MARGIN
 
     @property
     def rates(self) -> tuple[float, ...]:
@@ -247,10 +266,15 @@ class Reference:
         ]
         self.position_drafts = self.position_drafts * fade + counts.position_drafts
 
-    def learn_run(self, total: float, number: float) -> None:
-        """Takes in the sum of ``number`` standardised deviations of one run of scrapes."""
+    def learn_run(self, difference: float, number: float) -> None:
+        """Takes in by how much the sums of two neighbouring runs of scrapes differ.
+
+        ``number`` standardised deviations are in both sums together. What is common to both
+        runs, like an error of the reference or a slow wander of the traffic, is not
+        correlation between scrapes: the tolerance of the detector is there for it.
+        """
         fade = 0.999
-        self.run_squares = self.run_squares * fade + total * total
+        self.run_squares = self.run_squares * fade + difference * difference
         self.run_number = self.run_number * fade + number
         self._text = None
 

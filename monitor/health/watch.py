@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import sqrt
 
-from monitor.health.detect import THRESHOLD, Cusum, Scrape, rate_variance, shape_for
+from monitor.health.detect import HARDLY_ANY, Cusum, Scrape, rate_variance, shape_for
 from monitor.health.reference import HOURS, Normal, Reference, length_variance
 from monitor.model import Counts, Estimate, Identity
 
 _KEPT_REFERENCES = 4
 _SAME_K = 0.01
-_RUN_SECONDS = 600.0
-_RUN_LIVES = 4.0
+_RUN_SECONDS = 120.0
+_RUN_LIVES = 12.0
+"""A run must be long against a request, and short against what moves the traffic slowly."""
 _DEAD_LENGTH = 1.05
 
 
@@ -30,6 +31,9 @@ class Run:
     number: float = 0.0
     decode_seconds: float = 0.0
     requests: float = 0.0
+    total_before: float = 0.0
+    number_before: float = 0.0
+    """The same of the run before; zero deviations if there was none."""
 
     @property
     def length(self) -> float:
@@ -70,7 +74,7 @@ class Watch:
     @property
     def quiet(self) -> bool:
         """Whether there is so little evidence of a fault that the past may be learnt from."""
-        return not self.alarmed and max(self.drop.evidence, self.rise.evidence) < THRESHOLD / 2
+        return not self.alarmed and max(self.drop.evidence, self.rise.evidence) < HARDLY_ANY
 
     def take(
         self, identity: Identity, start: float, end: float, counts: Counts, *, healthy: bool
@@ -134,8 +138,10 @@ class Watch:
         run.decode_seconds += counts.decode_seconds
         run.requests += counts.requests
         if end - run.start >= run.length:
-            reference.learn_run(run.total, run.number)
-            self.run = Run()
+            if run.number_before > 0.0:
+                both = run.number + run.number_before
+                reference.learn_run(run.total - run.total_before, both)
+            self.run = Run(total_before=run.total, number_before=run.number)
 
     def clear(self, now: float, rate: Estimate | None, normal: Normal | None) -> None:
         """Ends alarms whose cause is gone: no evidence for long, and a normal window."""

@@ -1,0 +1,4 @@
+"""False alarms and delays of the detector, measured on seeded traffic of known truth.
+
+python -m benchmarks.detection [--quick]
+"""
