@@ -97,6 +97,7 @@ def _sentence(first: Span, second: Span, found: Difference | None, *, integratio
     limits = f"{_signed(delta.low)} to {_signed(delta.high)}"
     if found.different:
         more = "more" if delta.value > 0.0 else "less"
+        rates = f"{_percent(_rate(second))} against {_percent(_rate(first))}"
         return f"{second.name} accepts {more} than {first.name}: {rates} ({limits} points)"
     return f"undecided: {rates}, a difference of {limits} points; more requests would tell"
 

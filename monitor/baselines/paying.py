@@ -121,4 +121,8 @@ def _sentence(bins: Sequence[LoadBin], limit: float | None, dead_band: float) ->
         return f"speculation costs at every load seen, {seen}"
     if answers == {Answer.NEUTRAL}:
         return f"speculation makes no difference at the loads seen, {seen}"
+    costly = [e.running for e in bins if answer(e.speedup, dead_band) is Answer.COSTS]
+    if costly:
+        loads = ", ".join(f"{running:.3g}" for running in costly)
+        return f"speculation costs at about {loads} running requests, of {seen}; not at the rest"
     return f"the speedup does not fall through 1 at the loads seen, {seen}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 import tempfile
 from pathlib import Path
 from typing import Annotated
@@ -14,6 +16,7 @@ from monitor.cli.render import print_rich, text, verdict_text
 from monitor.cli.run import LogLevel
 from monitor.demo.play import Demo, Line, clock_text
 from monitor.logs import configure
+from monitor.report import iso
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -40,9 +43,10 @@ def demo(
         with play.playing() as address:
             _introduce(address, database)
             passed = play.tell_until_end()
-            _conclude(address, database, passed=passed, once=once)
+            _conclude(play, address, database, passed=passed, once=once)
             if not once:
-                play.tell_forever()
+                with contextlib.suppress(KeyboardInterrupt):
+                    play.tell_forever()
     return 0 if passed else 1
 
 
@@ -52,15 +56,17 @@ def _introduce(address: str, database: str) -> None:
     print_text(f"database   {database}\n\n")
 
 
-def _conclude(address: str, database: str, *, passed: bool, once: bool) -> None:
+def _conclude(play: Demo, address: str, database: str, *, passed: bool, once: bool) -> None:
     if passed:
         print_text("\nThe daemon saw both collapses, and the plain server for what it is.")
     else:
         print_text("\nThe expected verdicts did not come.")
     if not once:
+        command, (start, end) = Path(sys.argv[0]).as_posix(), map(iso, play.span)
         print_text("The endpoints stay open until Ctrl-C. Try meanwhile:")
-        print_text(f"  monitor status --database {database}")
-        print_text(f"  monitor history --target code-spec --database {database}")
+        print_text(f"  {command} history --target code-spec --database {database} \\")
+        print_text(f"      --start {start} --end {end} --step 20s")
+        print_text(f"  curl -s {address}/api/v1/status")
         print_text(f"  curl -s {address}/metrics | grep ^monitor_verdict")
 
 

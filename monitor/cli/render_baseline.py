@@ -144,12 +144,12 @@ def print_paying(one: Document) -> None:
             )
         )
     if one["loads"]:
-        loads = _table("running", "speedup", "limits", "", "accepted", "time", left=0)
+        loads = _table("running", "speedup", "limits", "", "accepted", "decoding", left=0)
         for entry in one["loads"]:
             loads.add_row(*_paying_row(f"{entry['running']:.3g}", entry))
         curve = [(entry["running"], entry["speedup"]["value"]) for entry in one["loads"]]
         parts += [Text(), loads, Text(), Text(plot(curve, unit="times", mark=1.0))]
-        hours = _table("hour UTC", "speedup", "limits", "", "running", "time", left=0)
+        hours = _table("hour UTC", "speedup", "limits", "", "running", "decoding", left=0)
         for entry in one["hours"]:
             hours.add_row(*_paying_row(f"{entry['hour']:02d}", entry))
         parts += [Padding(text("running requests", "dim"), (0, 0, 1, 9)), hours]

@@ -41,7 +41,9 @@ def _target(target: Mapping[str, Any], now: float) -> Padding:
     parts = [line, text(target["sentence"])]
     if baseline := target.get("baseline"):
         parts.append(_baseline(baseline))
-    if target["problem"]:
+    if target.get("action", "none") != "none":
+        parts.append(text(f"do: {target['action'].replace('_', ' ')}", "bold"))
+    if target["problem"] and target["problem"] not in target["sentence"]:
         parts.append(text(target["problem"], "yellow"))
     return Padding(Group(*parts), (0, 0, 0, 2))
 

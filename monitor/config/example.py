@@ -8,7 +8,7 @@ EXAMPLE = """\
 # into a file or an environment variable and name that with database_file or database_env.
 database: sqlite:///monitor.db
 
-# Address of the page, the API and the metrics. Anything but this machine needs a token.
+# Address of the API and the metrics. Anything but this machine needs a token.
 listen: 127.0.0.1:9465
 # token_file: /run/secrets/monitor-token
 

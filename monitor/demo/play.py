@@ -71,6 +71,11 @@ class Demo:
         self._seen: dict[str, list[Verdict]] = {name: [] for name in EXPECTED}
         self._last: dict[str, tuple[Verdict, object]] = {}
 
+    @property
+    def span(self) -> tuple[float, float]:
+        """Beginning and end of the story, in seconds since the Unix epoch."""
+        return self._story.start, self._story.start + self._story.end
+
     @contextmanager
     def playing(self) -> Iterator[str]:
         """Runs servers and daemon; gives the daemon's address."""

@@ -209,7 +209,7 @@ def test_two_targets_are_compared(invoke: Invoke, database_url: str) -> None:
     assert differs["first"]["baseline"] == "plain"
     assert len(differs["positions"]) == 3
     shown = invoke("compare", "good", "worse")
-    assert shown.out.startswith("worse accepts less than good: 60.0 % against 40.0 %")
+    assert shown.out.startswith("worse accepts less than good: 40.0 % against 60.0 %")
     assert "position 2" in shown.out
 
 

@@ -127,7 +127,7 @@ def test_two_drafters_that_differ() -> None:
     found = compare(span("a", 0.60, requests=100.0), span("b", 0.40, requests=100.0))
     assert found.acceptance is not None
     assert found.acceptance.different
-    assert found.sentence.startswith("b accepts less than a: 60.0 % against 40.0 % (-2")
+    assert found.sentence.startswith("b accepts less than a: 40.0 % against 60.0 % (-2")
     assert [pair.difference for pair in found.positions] == pytest.approx([-0.3, -0.2, -0.1])
 
 
