@@ -129,7 +129,10 @@ def step(
     for name, rule in own.items():
         before = states.get(name)
         # Nearly all rules are about nothing nearly all the time, and need no state for that.
-        if before is not None or (facts.fresh and enters(rule, facts)):
+        if before is not None and before.at == now:
+            # This look was taken in already.
+            after[name] = before
+        elif before is not None or (facts.fresh and enters(rule, facts)):
             state = AlertState(name, now) if before is None else before
             after[name] = _advance(rule, state, facts, now, interval)
     messages = []
@@ -246,6 +249,9 @@ def incident_id(rule: str, target: str, started_at: float) -> str:
 def _go_on(rule: Rule, state: AlertState, facts: Facts, now: float, watched: float) -> AlertState:
     """A firing alert: goes on, gets ready to end, or ends."""
     answer = leaves(rule, facts) if facts.fresh else None
+    if answer and enters(rule, facts):
+        # A way out that leads back in is none.
+        answer = False
     if answer is None:
         return replace(state, unknown=state.unknown + watched)
     if not answer:
