@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from engine_pages import page
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from monitor.engines.about import LONGEST_NAME, join, read_about
@@ -138,6 +138,7 @@ _KEYS = st.sampled_from(
 _INNER = st.sampled_from(["speculative_config", "parallel_config", "method"])
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(_KEYS, _JSON | st.dictionaries(_INNER, _JSON)))
 def test_no_answer_is_an_error_and_each_part_keeps_to_its_bounds(document: Any) -> None:
     for name, part in read_about(body(document)).parts.items():
