@@ -25,6 +25,13 @@ class Answer(StrEnum):
     UNDECIDED = "undecided"
 
 
+_EVERYWHERE = {
+    Answer.PAYS: "pays at every load seen",
+    Answer.COSTS: "costs at every load seen",
+    Answer.NEUTRAL: "makes no difference at the loads seen",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Hour:
     """One hour of the day, UTC, over all days."""
@@ -114,14 +121,11 @@ def _sentence(bins: Sequence[LoadBin], limit: float | None, dead_band: float) ->
     if limit is not None:
         return f"speculation pays up to about {limit:.3g} running requests and costs beyond"
     seen = f"{bins[0].running:.3g} to {bins[-1].running:.3g} running requests"
-    answers = {answer(entry.speedup, dead_band) for entry in bins}
-    if answers == {Answer.PAYS}:
-        return f"speculation pays at every load seen, {seen}"
-    if answers == {Answer.COSTS}:
-        return f"speculation costs at every load seen, {seen}"
-    if answers == {Answer.NEUTRAL}:
-        return f"speculation makes no difference at the loads seen, {seen}"
-    costly = [e.running for e in bins if answer(e.speedup, dead_band) is Answer.COSTS]
+    answers = [answer(entry.speedup, dead_band) for entry in bins]
+    for one, says in _EVERYWHERE.items():
+        if set(answers) == {one}:
+            return f"speculation {says}, {seen}"
+    costly = [e.running for e, one in zip(bins, answers, strict=True) if one is Answer.COSTS]
     if costly:
         loads = ", ".join(f"{running:.3g}" for running in costly)
         return f"speculation costs at about {loads} running requests, of {seen}; not at the rest"

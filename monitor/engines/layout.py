@@ -205,7 +205,7 @@ class _Builder:
         if len(self._parts) > MOST_ENGINES:
             raise PageError(f"the page shows {len(self._parts)} engines; that cannot be")
         parts = _name(_merge_shared(self._parts, before), before)
-        models = tuple(self._models())
+        models = tuple(sorted(self._models()))
         if len(models) > 1:
             self._notes.append(f"the page serves {len(models)} models; they are added up")
         return Layout(self._found.names, self._found.labels, parts, models, tuple(self._notes))

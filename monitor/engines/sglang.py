@@ -63,7 +63,9 @@ def compose(label: str, figures: Figures, draft_size: float | None) -> Reading:
         counters=counters,
         running=values.get("running"),
         waiting=values.get("waiting"),
-        accept_length=length if length is not None and length >= 1.0 else None,
+        accept_length=length
+        if length is not None and 1.0 <= length <= _MOST_DRAFT_TOKENS
+        else None,
         draft_size=_draft_size(values, draft_size),
         speculation=_speculation(figures),
     )
@@ -103,7 +105,7 @@ def _speculation(figures: Figures) -> Speculation:
 
 def _draft_size(values: dict[str, float], configured: float | None) -> float | None:
     """Draft tokens per draft from the page or from the user."""
-    if values.get("spec_draft_tokens", 0.0) >= 2.0:  # noqa: PLR2004
+    if 2.0 <= values.get("spec_draft_tokens", 0.0) <= _MOST_DRAFT_TOKENS:  # noqa: PLR2004
         return values["spec_draft_tokens"] - 1.0
     return configured
 

@@ -60,6 +60,8 @@ _SAME_LOAD = 1.25
 _OTHER_K = 0.5
 _COLD_PREFIX_SHARE = 0.01
 _WARM_PREFIX = 0.10
+_FORGET_SECONDS = 86_400.0
+"""An engine that no page has shown for a day is gone: pods come and go behind a router."""
 _PREFIX_TOKENS = 10_000.0
 
 
@@ -225,8 +227,11 @@ class TargetState:
                 steps[reading.label] = step
         if len(tracks) > len(sample.readings):
             shown = {reading.label for reading in sample.readings}
-            for label, track in tracks.items():
+            for label, track in list(tracks.items()):
                 track.vanished = track.vanished or label not in shown
+                if track.last_at is not None and sample.at - track.last_at > _FORGET_SECONDS:
+                    del tracks[label]
+                    self._engine_ledgers.pop(label, None)
         return steps
 
     def _note_stall(self, sample: Sample, steps: dict[str, Step], seconds: float) -> None:
@@ -239,6 +244,9 @@ class TargetState:
     def _is_warming_up(self, sample: Sample) -> bool:
         births = [r.birth for r in sample.readings if r.birth is not None]
         start = max(births) if births else self.memory.restarted_at
+        if start is not None and start > sample.at:
+            # The server's clock is ahead of ours; when we saw the restart is what we know.
+            start = self.memory.restarted_at
         if start is not None and sample.at - start < WARM_SECONDS:
             return True
         served = [r.counters["requests"] for r in sample.readings if "requests" in r.counters]
@@ -491,7 +499,9 @@ class TargetState:
             counts,
             running_now=running,
             stalled_seconds=self.memory.stalled_seconds,
-            drafts_pending=any(t.drafts_pending for t in self.memory.tracks.values()),
+            drafts_pending=any(
+                track.drafts_pending for track in self.memory.tracks.values() if not track.vanished
+            ),
             alternating=len(recent) >= LEAST_ALTERNATIONS,
         )
 

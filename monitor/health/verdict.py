@@ -42,6 +42,8 @@ STALL_SECONDS = 120.0
 BYPASS_COVERAGE = 0.02
 """Below this share of decode steps with a draft the engine is not drafting."""
 BYPASS_STEPS = 100.0
+MOST_DRAFTS = 2.0
+"""Drafts per decode step; more than one cannot be, and pages are not read in one instant."""
 MEASURED_TOKENS = 1000.0
 """Tokens after which SGLang's acceptance gauge would be measured if speculation were on."""
 SUSPICIOUS_RATE = 0.95
@@ -219,7 +221,13 @@ def _misreported(facts: Facts) -> Finding | None:
             f"the page claims {words.count(counts.accepted_tokens)} accepted of"
             f" {words.count(counts.draft_tokens)} draft tokens, which cannot be"
         )
-    if counts.position_drafts > 0.0 and counts.drafts > 0.0:
+    if counts.decode_steps >= BYPASS_STEPS and counts.drafts > MOST_DRAFTS * counts.decode_steps:
+        return _contradiction(
+            f"the page claims {words.count(counts.drafts)} drafts in"
+            f" {words.count(counts.decode_steps)} decode steps, which cannot be"
+        )
+    covered = abs(counts.position_drafts - counts.drafts) <= CONTRADICTION * counts.drafts
+    if counts.drafts > 0.0 and covered:
         by_position = 1.0 + sum(counts.positions) / counts.position_drafts
         by_sum = 1.0 + counts.accepted_tokens / counts.drafts
         if abs(by_position - by_sum) > CONTRADICTION * by_sum:

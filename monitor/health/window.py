@@ -54,6 +54,7 @@ _OTHER_WORKER = 60.0
 """A process born this long before our last look was there all along."""
 _REMEMBERED_BIRTHS = 8
 _EXACT = 1024.0
+_NOTHING = 1e-9
 _LOOKS_TO_CLIMB = 3
 """A restarted server does not reach its old totals within so few looks, unless it was young."""
 
@@ -159,7 +160,9 @@ class Track:
             if abs(reading.birth - self.births[-1]) <= _SAME_BIRTH:
                 return False
             seen = any(abs(reading.birth - b) <= _SAME_BIRTH for b in self.births)
-            return seen or reading.birth < before - _OTHER_WORKER
+            # Of a server whose clock is behind ours a restart looks older than our last look.
+            restarted = reading.birth > self.births[-1] and _fell(reading.counters, self.values)
+            return seen or (reading.birth < before - _OTHER_WORKER and not restarted)
         return self._climbed_back(reading)
 
     def _climbed_back(self, reading: Reading) -> bool:
@@ -249,6 +252,8 @@ def _counts(
     gap: bool,
 ) -> Counts:
     """Additive counts of one interval from the differences of its counters."""
+    # What is left of zero after a rounding is zero; quotients of it would be no figures.
+    deltas = {name: delta for name, delta in deltas.items() if abs(delta) > _NOTHING}
     tokens = deltas.pop("gauge_tokens", 0.0)
     verified = deltas.pop("verified_tokens", None)
     if verified is not None:

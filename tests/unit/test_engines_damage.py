@@ -119,7 +119,10 @@ def test_a_line_lost_on_a_page_of_gauges_keeps_within_what_the_gauges_said(name:
             answers = _judged(_with(shots, 1, damage(lines, number)))
             for tick in answers:
                 length = tick.assessment.acceptance_length
-                assert length is None or min(lengths) <= length.value <= max(lengths)
+                # Drafts counted by a gauge are kept to a 1024th, so that sums of them are exact.
+                assert length is None or (
+                    min(lengths) - 1e-5 <= length.value <= max(lengths) + 1e-5
+                )
             assert _figures(answers[-1])[0] is not None
 
 
