@@ -13,6 +13,7 @@ from monitor.engines.reader import PageReader
 from monitor.health import memory
 from monitor.health.baseline import Baseline
 from monitor.health.orders import Order, apply_order
+from monitor.health.peers import Peers
 from monitor.health.target import TargetState
 from monitor.model import Assessment, Increment, PageError
 from monitor.settings import TargetSettings
@@ -87,6 +88,10 @@ class TargetPipeline:
     def use_baseline(self, baseline: Baseline | None, why_not: str | None = None) -> None:
         """Compares with this curve from now on; ``why_not`` is a note on why there is none."""
         self._state.use_baseline(baseline, why_not)
+
+    def use_peers(self, peers: Peers) -> None:
+        """Tells how the other replicas of the service do; diagnoses weigh it from now on."""
+        self._state.peers = peers
 
     def windows(self, now: float) -> dict[float, Assessment]:
         """The assessment of every configured window, by its length in seconds."""

@@ -17,6 +17,7 @@ from sqlalchemy.engine import Engine, make_url
 
 from monitor.clock import Clock, SystemClock
 from monitor.daemon.curves import Curves
+from monitor.daemon.neighbours import Neighbours
 from monitor.daemon.pool import Pool
 from monitor.daemon.rounds import Rounds
 from monitor.daemon.timeline import FARTHEST, Timeline
@@ -204,6 +205,7 @@ class Daemon:
             states, known_until = {}, 0.0
         self._timeline = Timeline(self._clock, not_before=known_until)
         self._curves = Curves(self._repository)
+        self._neighbours = Neighbours()
         self._curves.refresh()
         self._curves.configure(self._settings.targets, self._timeline.now())
         self._workers = self._build(self._settings.targets, {})
@@ -247,6 +249,7 @@ class Daemon:
             predecessor=predecessor,
             recall=self._recall,
             curves=self._curves,
+            neighbours=self._neighbours,
         )
 
     def _run_errands(self) -> None:

@@ -13,6 +13,7 @@ import structlog
 from monitor.clock import Clock
 from monitor.daemon.control import NOTHING
 from monitor.daemon.curves import Curves
+from monitor.daemon.neighbours import Neighbours
 from monitor.daemon.timeline import Timeline
 from monitor.health.orders import Order
 from monitor.model import Assessment, Increment, ScrapeError, StoreError, Verdict
@@ -68,6 +69,7 @@ class Worker:
         predecessor: Worker | None = None,
         recall: Callable[[str], Iterable[Increment]] = lambda _name: (),
         curves: Curves | None = None,
+        neighbours: Neighbours | None = None,
     ) -> None:
         self.settings = settings
         self.latest: Assessment | None = predecessor.latest if predecessor else None
@@ -89,6 +91,7 @@ class Worker:
         self._predecessor = predecessor
         self._recall = recall
         self._curves = curves
+        self._neighbours = neighbours or Neighbours()
         self._choice = NOTHING
         self._claim = threading.Lock()
         # The pipeline is used by the thread that scrapes and by those that show windows.
@@ -170,6 +173,7 @@ class Worker:
     def retire(self) -> None:
         """Ends the work on this target; a scrape that is running ends early and unseen."""
         self._retired = True
+        self._neighbours.forget(self.name)
         self._fetcher.abort()
         if self._claim.acquire(blocking=False):
             self.release()
@@ -224,6 +228,7 @@ class Worker:
                 self._choice = NOTHING
                 self._fetcher.ask_again()
             self._use_baseline()
+            self._pipeline.use_peers(self._neighbours.around(self.settings, now))
             obeyed = self._obey()
             return tick(self._pipeline, now), now, self._pipeline.state(), obeyed
 
@@ -248,6 +253,7 @@ class Worker:
         if self.verdict != assessment.verdict:
             self.verdict, self.since = assessment.verdict, now
         self.latest = assessment
+        self._neighbours.tell(self.settings, assessment, now)
         self.problem = tick.problem
         self.at = now
         document = self._due_document(assessment, changed=tick.changed)

@@ -2,15 +2,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
 from monitor.clock import FakeClock
+from monitor.daemon.neighbours import SETTLE_SECONDS, Neighbours
 from monitor.daemon.timeline import Timeline
 from monitor.daemon.worker import Worker
 from monitor.health.orders import Order, OrderKind
-from monitor.model import Increment, ScrapeError, StoreError, Verdict
+from monitor.health.peers import Peers
+from monitor.model import Action, Assessment, Increment, ScrapeError, StoreError, Verdict
 from monitor.pipeline import Page
 from monitor.settings import TargetSettings
 from monitor.sources.errors import FetchError, FetchKind
@@ -307,3 +310,24 @@ def test_an_heir_keeps_what_was_ordered(bench: Bench) -> None:
     bench.worker.order(7, Order(OrderKind.PIN, 0.7))
     bench.round()
     assert pinned(bench.round(bench.make(predecessor=bench.worker))) == [0.7]
+
+
+def test_a_worker_tells_its_neighbours_and_hears_of_them() -> None:
+    bench, neighbours = Bench(), Neighbours()
+    others = [replace(TARGET, name=name) for name in ("b", "c")]
+    fallen = Assessment("", 0.0, Verdict.DEGRADED, None, Action.NONE, "")
+    for target in (TARGET, *others):
+        neighbours.tell(target, fallen, bench.clock.utc() - SETTLE_SECONDS)
+    worker = Worker(
+        TARGET,
+        clock=bench.clock,
+        timeline=bench.timeline,
+        sink=bench.rows.append,
+        fetcher=bench.fetcher,
+        neighbours=neighbours,
+    )
+    assert worker.claim()
+    worker.run()
+    assert worker._pipeline._state.peers == Peers(fallen=2)
+    # A first look knows nothing, so the worker has no say now.
+    assert neighbours.around(others[0], bench.clock.utc()) == Peers(fallen=1)
