@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from monitor.alerting.rules import Alarm
 from monitor.engines.reader import PageReader
 from monitor.health import memory
 from monitor.health.baseline import Baseline
@@ -39,6 +40,8 @@ class Tick:
     assessment: Assessment
     changed: bool
     """True when verdict, cause or action differ from the tick before."""
+    fresh: bool = True
+    """False where the assessment repeats an earlier one because a page is missing."""
     problem: str | None = None
     """One line when the page could not be used."""
 
@@ -73,17 +76,22 @@ class TargetPipeline:
         if not self._state.misses_pages(now):
             standing = self._assessment or self._state.standing(now)
             if standing is not None:
-                return self._tick((), standing, error)
+                return self._tick((), standing, error, fresh=False)
         return self._tick((), self._state.down(error, now), error)
 
     def _tick(
-        self, increments: tuple[Increment, ...], assessment: Assessment, problem: str | None
+        self,
+        increments: tuple[Increment, ...],
+        assessment: Assessment,
+        problem: str | None,
+        *,
+        fresh: bool = True,
     ) -> Tick:
         self._assessment = assessment
         key = (assessment.verdict, assessment.cause, assessment.action)
         changed = key != self._state.memory.verdict
         self._state.memory.verdict = key
-        return Tick(increments, assessment, changed, problem)
+        return Tick(increments, assessment, changed, fresh, problem)
 
     def use_baseline(self, baseline: Baseline | None, why_not: str | None = None) -> None:
         """Compares with this curve from now on; ``why_not`` is a note on why there is none."""
@@ -92,6 +100,12 @@ class TargetPipeline:
     def use_peers(self, peers: Peers) -> None:
         """Tells how the other replicas of the service do; diagnoses weigh it from now on."""
         self._state.peers = peers
+
+    def alarms(self) -> tuple[Alarm, ...]:
+        """What the detector of changes stands by now."""
+        watch = self._state.memory.watch
+        found = {Alarm.DROP: watch.drop.alarm_at, Alarm.RISE: watch.rise.alarm_at}
+        return tuple(alarm for alarm, at in found.items() if at is not None)
 
     def windows(self, now: float) -> dict[float, Assessment]:
         """The assessment of every configured window, by its length in seconds."""

@@ -15,7 +15,11 @@ from typing import Any
 import structlog
 from sqlalchemy.engine import Engine, make_url
 
+from monitor.alerting.delivery import Delivery
+from monitor.alerting.receivers import secrets_of
+from monitor.alerting.routes import Routing
 from monitor.clock import Clock, SystemClock
+from monitor.daemon.alerts import closing
 from monitor.daemon.curves import Curves
 from monitor.daemon.neighbours import Neighbours
 from monitor.daemon.pool import Pool
@@ -190,6 +194,9 @@ class Daemon:
             self._writer = Writer(self._repository, self._clock, errand=self._run_errands)
             self._register(self._settings)
             self._restore()
+            self._restore_alerts()
+            self._delivery = Delivery(self._repository.alerts.outbox, self._clock)
+            self._delivery.start(self._settings.receivers)
         except BaseException:
             self._engine.dispose()
             raise
@@ -221,8 +228,25 @@ class Daemon:
         except StoreError as error:
             _log.error("a target starts without its past", target=worker.name, error=str(error))
 
+    def _restore_alerts(self) -> None:
+        stored = self._repository.alerts.by_target()
+        for name, texts in stored.items():
+            if name in self._workers:
+                self._workers[name].restore_alerts(texts)
+        self._end_alerts(stored.keys() - self._workers.keys(), self._settings.routing)
+
+    def _end_alerts(self, names: Iterable[str], routing: Routing) -> None:
+        """Says of targets that are no longer watched that nobody will tell more about them."""
+        alerts = self._repository.alerts
+        if gone := [*names]:
+            now, stored, services = self._timeline.now(), alerts.by_target(), alerts.services()
+            for name in gone:
+                news = closing(name, services.get(name, ""), stored.get(name, {}), now)
+                alerts.tell(news, routing, now)
+
     def _register(self, settings: DaemonSettings) -> None:
         ids = self._repository.register(settings.targets, self._clock.utc())
+        self._repository.route(settings.routing)
         self._writer.accept(frozenset(ids))
 
     def _recall(self, name: str) -> Iterable[Increment]:
@@ -250,6 +274,7 @@ class Daemon:
             recall=self._recall,
             curves=self._curves,
             neighbours=self._neighbours,
+            rules=lambda: self._settings.rules,
         )
 
     def _run_errands(self) -> None:
@@ -295,6 +320,8 @@ class Daemon:
             self._curves.refresh()
             text = f"configuration {settings.config_hash or 'without a hash'} loaded"
             self._repository.event(self._timeline.now(), "reload", text)
+            self._end_alerts(before.keys() - workers.keys(), settings.routing)
+            self._delivery.reload(settings.receivers)
 
         # The database is the last that can say no; all that follows cannot fail.
         self._writer.call(register, timeout=_STORE_SECONDS)
@@ -339,6 +366,8 @@ class Daemon:
         flushed = self._writer.stop(left(0.75))
         if not flushed:
             _log.error("rows were left behind", rows=self._writer.queued)
+        if not self._delivery.stop(left(0.5)):
+            _log.warning("a receiver did not answer in time; its message is sent again later")
         if not self._web.stop(left()):
             _log.warning("the web server did not end in time")
         self._engine.dispose()
@@ -386,6 +415,8 @@ def _secrets(settings: DaemonSettings) -> Iterator[str]:
     for target in settings.targets:
         held += [target.credentials.bearer, target.credentials.password]
     yield from (secret.get_secret_value() for secret in held if secret is not None)
+    for receiver in settings.receivers:
+        yield from secrets_of(receiver)
     password = make_url(settings.database).password
     if password:
         yield str(password)

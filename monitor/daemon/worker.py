@@ -10,7 +10,9 @@ from typing import Protocol
 
 import structlog
 
+from monitor.alerting.rules import Rule
 from monitor.clock import Clock
+from monitor.daemon.alerts import Alerts
 from monitor.daemon.control import NOTHING
 from monitor.daemon.curves import Curves
 from monitor.daemon.neighbours import Neighbours
@@ -70,6 +72,7 @@ class Worker:
         recall: Callable[[str], Iterable[Increment]] = lambda _name: (),
         curves: Curves | None = None,
         neighbours: Neighbours | None = None,
+        rules: Callable[[], Sequence[Rule]] = tuple,
     ) -> None:
         self.settings = settings
         self.latest: Assessment | None = predecessor.latest if predecessor else None
@@ -92,6 +95,7 @@ class Worker:
         self._recall = recall
         self._curves = curves
         self._neighbours = neighbours or Neighbours()
+        self._alerts = Alerts(settings, rules)
         self._choice = NOTHING
         self._claim = threading.Lock()
         # The pipeline is used by the thread that scrapes and by those that show windows.
@@ -165,6 +169,10 @@ class Worker:
             self._use_baseline()
             self._pipeline.restore(state, history)
         self.verdict, self.since = verdict, since
+
+    def restore_alerts(self, texts: Mapping[str, str]) -> None:
+        """Goes on with the alerts that are stored, by rule."""
+        self._alerts.restore(texts)
 
     def order(self, key: int, order: Order) -> None:
         """Takes an order, which the next round carries out; given again, it counts once."""
@@ -269,6 +277,7 @@ class Worker:
             identity,
             tick.problem,
             obeyed,
+            self._alerts.take(tick, self._pipeline.alarms(), now),
         )
         self._sink(row)
         self._log_decision(tick)
@@ -305,6 +314,7 @@ class Worker:
             return
         with before._guard:
             state = before._pipeline.state()
+        self._alerts.inherit(before._alerts)
         try:
             self.restore(state, self._recall(self.name), before.verdict, before.since)
         except StoreError as error:

@@ -38,6 +38,19 @@ class AlertRow:
 
 
 @dataclass(frozen=True, slots=True)
+class AlertNews:
+    """What one tick changed about the alerts of its target."""
+
+    rows: Sequence[AlertRow] = ()
+    gone: Sequence[tuple[str, str]] = ()
+    """Alerts to forget, by rule and target."""
+    told: Sequence[Notification] = ()
+
+
+NO_NEWS = AlertNews()
+
+
+@dataclass(frozen=True, slots=True)
 class Incident:
     """An incident as its newest notification tells it."""
 
@@ -86,6 +99,13 @@ class IncidentFilter(StrEnum):
 
     OPEN = "open"
     ALL = "all"
+
+
+def write_news(connection: Connection, news: AlertNews, routing: Routing, now: float) -> None:
+    """Stores what a tick changed; for the transaction that writes a round."""
+    save_states(connection, news.rows, now)
+    drop_states(connection, news.gone)
+    add_notifications(connection, news.told, routing, now)
 
 
 def save_states(connection: Connection, rows: Sequence[AlertRow], now: float) -> None:
@@ -158,6 +178,25 @@ class AlertStore:
         with reading(self._engine) as connection:
             found = connection.execute(select(column.rule, column.target, column.state))
             return {(rule, target): state for rule, target, state in found}
+
+    def by_target(self) -> dict[str, dict[str, str]]:
+        """Where all alerts stand, by target and rule."""
+        found: dict[str, dict[str, str]] = {}
+        for (rule, target), state in self.states().items():
+            found.setdefault(target, {})[rule] = state
+        return found
+
+    def tell(self, news: AlertNews, routing: Routing, now: float) -> None:
+        """Stores news that no tick carries, in a transaction of their own."""
+        with writing(self._engine) as connection:
+            write_news(connection, news, routing, now)
+
+    def services(self) -> dict[str, str]:
+        """The service that each target with an open incident belonged to."""
+        column = incidents.c
+        query = select(column.target, column.service).where(column.ended_at.is_(None))
+        with reading(self._engine) as connection:
+            return {row.target: row.service for row in connection.execute(query)}
 
     def incidents(
         self, which: IncidentFilter = IncidentFilter.OPEN, limit: int = 100

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 
 from sqlalchemy import Connection, Engine, select
 
+from monitor.alerting.routes import Routing
 from monitor.health.orders import Order
 from monitor.model import Increment, StoreError, Verdict
 from monitor.settings import TargetSettings
@@ -62,6 +63,10 @@ class Repository:
             How many increments were left out because a figure was not finite.
         """
         return self._rounds.write(batch)
+
+    def route(self, routing: Routing) -> None:
+        """Decides whom notifications go to that are written from now on."""
+        self._rounds.routing = routing
 
     def event(
         self,

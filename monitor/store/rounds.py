@@ -13,7 +13,9 @@ from math import isfinite
 from sqlalchemy import Connection, Engine, Insert, func, insert, select
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 
+from monitor.alerting.routes import NOWHERE, Routing
 from monitor.model import Identity, StoreError
+from monitor.store.alerts import NO_NEWS, write_news
 from monitor.store.connect import insert_into, writing
 from monitor.store.fingerprint import clean_identity, differences, follow
 from monitor.store.orders import mark_applied
@@ -67,6 +69,8 @@ class RoundWriter:
         self._engine = engine
         self._samples_sql = _render(engine, _samples_statement(engine))
         self._states_sql = _render(engine, _states_statement(engine))
+        self.routing: Routing = NOWHERE
+        """Whom notifications go to that are written from now on."""
         self.remember(Memory({}, {}, {}))
 
     def remember(self, memory: Memory) -> None:
@@ -97,6 +101,8 @@ class RoundWriter:
             for row in batch:
                 if row.obeyed:
                     mark_applied(connection, row.obeyed, row.now)
+                if row.alerts is not NO_NEWS:
+                    write_news(connection, row.alerts, self.routing, row.now)
         # Only what has been committed may be remembered.
         self._series |= new_series
         self._identities |= new_identities

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from monitor.health.judging import JudgeSettings
 from monitor.health.orders import Order
 from monitor.model import Identity, Increment, Verdict
+from monitor.store.alerts import NO_NEWS, AlertNews
 
 NOTHING_KNOWN = Identity()
 
@@ -40,6 +41,7 @@ class RoundRow:
     problem: str | None = None
     obeyed: Sequence[int] = ()
     """Orders that ``state`` is the first to show carried out."""
+    alerts: AlertNews = NO_NEWS
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,89 @@
+"""The alerts about one target: each tick steps them, and the row of the tick carries the news."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import structlog
+
+from monitor.alerting.machine import AlertState, close, step
+from monitor.alerting.model import Notification
+from monitor.alerting.rules import Alarm, Facts, Rule
+from monitor.model import StoreError
+from monitor.pipeline import Tick
+from monitor.report import to_document
+from monitor.settings import TargetSettings
+from monitor.store.alerts import NO_NEWS, AlertNews, AlertRow
+
+_log = structlog.get_logger(__name__)
+
+
+class Alerts:
+    """Where the alerts about one target stand. Not safe from several threads.
+
+    What is news is stored with the tick it comes from, in one transaction; after a crash the
+    alerts go on from where that transaction left them.
+    """
+
+    def __init__(self, target: TargetSettings, rules: Callable[[], Sequence[Rule]]) -> None:
+        self._target = target
+        self._rules = rules
+        self._states: Mapping[str, AlertState] = {}
+
+    def restore(self, texts: Mapping[str, str]) -> None:
+        """Goes on from what is stored, by rule; what cannot be read begins anew."""
+        self._states = read_states(self._target.name, texts)
+
+    def inherit(self, predecessor: Alerts) -> None:
+        """Goes on where the alerts of the same target stood under other settings."""
+        self._states = predecessor._states
+
+    def take(self, tick: Tick, alarms: tuple[Alarm, ...], now: float) -> AlertNews:
+        """Takes in a tick; what to store and to tell of it."""
+        target, before = self._target, self._states
+        facts = Facts(
+            tick.assessment,
+            target.service,
+            role=target.role.value,
+            labels=target.labels,
+            fresh=tick.fresh,
+            alarms=alarms,
+            threshold=target.judge.threshold,
+            threshold_is_set=target.threshold_is_set,
+            document=lambda: to_document(tick.assessment),
+        )
+        self._states, told = step(self._rules(), before, facts, now, target.interval)
+        return _news(target.name, before, self._states, told)
+
+
+def read_states(target: str, texts: Mapping[str, str]) -> dict[str, AlertState]:
+    """The stored alerts of a target by rule; what cannot be read is left out, and said."""
+    states = {}
+    for rule, text in texts.items():
+        try:
+            states[rule] = AlertState.from_json(text)
+        except StoreError as error:
+            _log.error("an alert begins anew", target=target, rule=rule, error=str(error))
+    return states
+
+
+def closing(target: str, service: str, texts: Mapping[str, str], now: float) -> AlertNews:
+    """Ends the alerts of a target that is no longer watched."""
+    before = read_states(target, texts)
+    _, told = close(before, service, target, now, "the target is no longer watched")
+    return AlertNews((), tuple((rule, target) for rule in texts), told)
+
+
+def _news(
+    target: str,
+    before: Mapping[str, AlertState],
+    after: Mapping[str, AlertState],
+    told: Sequence[Notification],
+) -> AlertNews:
+    rows = tuple(
+        AlertRow(rule, target, state.to_json())
+        for rule, state in after.items()
+        if before.get(rule) != state
+    )
+    gone = tuple((rule, target) for rule in before.keys() - after.keys())
+    return AlertNews(rows, gone, told) if rows or gone or told else NO_NEWS
