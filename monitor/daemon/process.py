@@ -242,7 +242,7 @@ class Daemon:
             now, stored, services = self._timeline.now(), alerts.by_target(), alerts.services()
             for name in gone:
                 news = closing(name, services.get(name, ""), stored.get(name, {}), now)
-                alerts.tell(news, routing, now)
+                alerts.record(news, routing, now)
 
     def _register(self, settings: DaemonSettings) -> None:
         ids = self._repository.register(settings.targets, self._clock.utc())

@@ -101,15 +101,23 @@ class IncidentFilter(StrEnum):
     ALL = "all"
 
 
-def write_news(connection: Connection, news: AlertNews, routing: Routing, now: float) -> None:
-    """Stores what a tick changed; for the transaction that writes a round."""
-    save_states(connection, news.rows, now)
-    drop_states(connection, news.gone)
-    add_notifications(connection, news.told, routing, now)
+def write_news(connection: Connection, news: AlertNews, routing: Routing, now: float) -> int:
+    """Stores what a tick changed; for the transaction that writes a round.
+
+    Returns:
+        How many notifications were new. Those that are stored already, by incident and
+        sequence, change nothing.
+    """
+    _save_states(connection, news.rows, now)
+    _drop_states(connection, news.gone)
+    if not news.told:
+        return 0
+    silences = load_silences(connection, now)
+    return sum(_add(connection, one, routing, silences, now) for one in news.told)
 
 
-def save_states(connection: Connection, rows: Sequence[AlertRow], now: float) -> None:
-    """Stores where alerts stand; for the transaction that writes a round."""
+def _save_states(connection: Connection, rows: Sequence[AlertRow], now: float) -> None:
+    """Stores where alerts stand."""
     if not rows:
         return
     statement = insert_into(connection.engine, alert_states)
@@ -126,27 +134,13 @@ def save_states(connection: Connection, rows: Sequence[AlertRow], now: float) ->
     )
 
 
-def drop_states(connection: Connection, keys: Sequence[tuple[str, str]]) -> None:
-    """Forgets alerts by rule and target; for the transaction that writes a round."""
+def _drop_states(connection: Connection, keys: Sequence[tuple[str, str]]) -> None:
+    """Forgets alerts by rule and target."""
     column = alert_states.c
     for rule, target in keys:
         connection.execute(
             delete(alert_states).where(column.rule == rule, column.target == target)
         )
-
-
-def add_notifications(
-    connection: Connection, batch: Sequence[Notification], routing: Routing, now: float
-) -> int:
-    """Stores notifications and what is to be sent to whom; how many of them were new.
-
-    For the transaction that writes a round. Notifications that are stored already, by incident
-    and sequence, change nothing.
-    """
-    if not batch:
-        return 0
-    silences = load_silences(connection, now)
-    return sum(_add(connection, one, routing, silences, now) for one in batch)
 
 
 class AlertStore:
@@ -160,17 +154,10 @@ class AlertStore:
         self.outbox = Outbox(engine)
         self.silences = Silences(engine)
 
-    def record(
-        self,
-        rows: Sequence[AlertRow],
-        batch: Sequence[Notification],
-        routing: Routing,
-        now: float,
-    ) -> int:
-        """States and notifications in a transaction of their own; how many were new."""
+    def record(self, news: AlertNews, routing: Routing, now: float) -> int:
+        """Stores news in a transaction of their own; how many notifications were new."""
         with writing(self._engine) as connection:
-            save_states(connection, rows, now)
-            return add_notifications(connection, batch, routing, now)
+            return write_news(connection, news, routing, now)
 
     def states(self) -> dict[tuple[str, str], str]:
         """Where all alerts stand, by rule and target."""
@@ -185,11 +172,6 @@ class AlertStore:
         for (rule, target), state in self.states().items():
             found.setdefault(target, {})[rule] = state
         return found
-
-    def tell(self, news: AlertNews, routing: Routing, now: float) -> None:
-        """Stores news that no tick carries, in a transaction of their own."""
-        with writing(self._engine) as connection:
-            write_news(connection, news, routing, now)
 
     def services(self) -> dict[str, str]:
         """The service that each target with an open incident belonged to."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from monitor.alerting.model import Notification, Reason, Severity, State
+from monitor.alerting.routes import Routing
+from monitor.store.alerts import AlertNews, AlertRow, AlertStore
 
 NOON = 1_700_000_000.0
 CANARY = "canary-3f9c1a77"
@@ -48,3 +51,14 @@ def notification(incident: str = "inc1", sequence: int = 1, **changes: Any) -> N
 def resolved(incident: str = "inc1", sequence: int = 2, **changes: Any) -> Notification:
     ended = {"reason": Reason.RESOLVED, "state": State.RESOLVED, "ended_at": NOON + 60.0}
     return notification(incident, sequence, **{**ended, **changes})
+
+
+def record(
+    store: AlertStore,
+    rows: Sequence[AlertRow],
+    told: Sequence[Notification],
+    routing: Routing,
+    now: float,
+) -> int:
+    """Stores states and notifications as news of a tick; how many were new."""
+    return store.record(AlertNews(rows, (), told), routing, now)

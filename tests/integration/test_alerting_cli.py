@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from alert_rows import NOON, notification, resolved
+from alert_rows import NOON, notification, record, resolved
 from hostile_receivers import answers, receiver, status
 
 from monitor.alerting.routes import Routing
@@ -43,7 +43,7 @@ def say(capsys: pytest.CaptureFixture[str]) -> Any:
 
 def test_alerts_are_listed_and_shown(say: Any, url: str, store: AlertStore) -> None:
     assert say("alerts", "list", "--database", url) == (0, "no alert is firing\n")
-    store.record([], [notification()], PAGER, NOON)
+    record(store, [], [notification()], PAGER, NOON)
     code, text = say("alerts", "list", "--database", url)
     assert code == 1
     assert text == ("inc1  critical  since 2023-11-14T22:03Z  Speculation harms chat on a\n")
@@ -51,7 +51,7 @@ def test_alerts_are_listed_and_shown(say: Any, url: str, store: AlertStore) -> N
     assert code == 0
     assert "Speedup: 0.662x" in text
     assert "1. first at 2023-11-14T22:13:20.000Z: pager: waiting" in text
-    store.record([], [resolved()], PAGER, NOON)
+    record(store, [], [resolved()], PAGER, NOON)
     code, text = say("alerts", "list", "--all", "--json", "--database", url)
     (alert,) = json.loads(text)["alerts"]
     assert (code, alert["state"], alert["ended_at"]) == (0, "resolved", "2023-11-14T22:14:20.000Z")
@@ -64,7 +64,7 @@ def test_alerts_are_listed_and_shown(say: Any, url: str, store: AlertStore) -> N
 
 
 def test_dead_letters_are_listed_and_put_back(say: Any, url: str, store: AlertStore) -> None:
-    store.record([], [notification(), notification("inc2")], PAGER, NOON)
+    record(store, [], [notification(), notification("inc2")], PAGER, NOON)
     for _ in range(2):
         claimed = store.outbox.claim("pager", "me", NOON, 60.0)
         assert claimed is not None

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from alert_rows import NOON, notification
+from alert_rows import NOON, notification, record
 from hostile_receivers import answers, receiver, reset, status
 from store_rows import dump, opened
 
@@ -93,7 +93,7 @@ def test_no_secret_is_shown_anywhere(
         ]
         # A message that repeats what a page or an error said.
         leaky = notification(title=f"t {said}", sentence=f"s {said}", labels={"zone": said})
-        store.record([], [leaky], Routing(NAMES), NOON)
+        record(store, [], [leaky], Routing(NAMES), NOON)
         for worker in workers:
             worker.step()
             worker.close()

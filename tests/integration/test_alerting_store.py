@@ -8,7 +8,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 import pytest
-from alert_rows import NOON, notification, resolved
+from alert_rows import NOON, notification, record, resolved
 from sqlalchemy import Engine
 from store_rows import dump, opened
 
@@ -16,7 +16,7 @@ from monitor.alerting.model import Reason, Severity
 from monitor.alerting.routes import Route, Routing, parse_matcher
 from monitor.alerting.silences import Silence, parse_weekly
 from monitor.model import StoreError
-from monitor.store.alerts import AlertRow, AlertStore, IncidentFilter, add_notifications
+from monitor.store.alerts import AlertNews, AlertRow, AlertStore, IncidentFilter, write_news
 from monitor.store.connect import writing
 from monitor.store.outbox import Claimed, OutboxState
 
@@ -53,9 +53,9 @@ def silence(*matchers: str, **changes: object) -> Silence:
 def test_written_twice_is_written_once(engine: Engine, store: AlertStore) -> None:
     rows = [AlertRow("harmful", "a", '{"state": "firing"}')]
     batch = [notification(), notification("inc2")]
-    assert store.record(rows, batch, BOTH, NOON) == 2
+    assert record(store, rows, batch, BOTH, NOON) == 2
     before = dump(engine)
-    assert store.record(rows, batch, BOTH, NOON) == 0
+    assert record(store, rows, batch, BOTH, NOON) == 0
     assert dump(engine) == before
     assert store.states() == {("harmful", "a"): '{"state": "firing"}'}
     assert len(before["outbox"]) == 4
@@ -64,14 +64,14 @@ def test_written_twice_is_written_once(engine: Engine, store: AlertStore) -> Non
 def test_what_is_not_committed_leaves_nothing(engine: Engine, store: AlertStore) -> None:
     before = dump(engine)
     with suppress(ZeroDivisionError), writing(engine) as connection:
-        add_notifications(connection, [notification()], BOTH, NOON)
+        write_news(connection, AlertNews(told=[notification()]), BOTH, NOON)
         raise ZeroDivisionError
     assert dump(engine) == before
 
 
 def test_a_notification_comes_back_as_it_was(store: AlertStore) -> None:
     given = notification(runbook="https://runbooks/x", votes_for_rollback=True)
-    store.record([], [given], BOTH, NOON)
+    record(store, [], [given], BOTH, NOON)
     claimed = claim(store)
     assert claimed is not None
     assert claimed.notification == given
@@ -79,7 +79,7 @@ def test_a_notification_comes_back_as_it_was(store: AlertStore) -> None:
 
 
 def test_a_claimed_row_is_nobody_elses_until_its_lease_runs_out(store: AlertStore) -> None:
-    store.record([], [notification()], BOTH, NOON)
+    record(store, [], [notification()], BOTH, NOON)
     first = claim(store)
     assert first is not None
     assert claim(store, now=NOON + LEASE - 1) is None
@@ -94,7 +94,7 @@ def test_a_claimed_row_is_nobody_elses_until_its_lease_runs_out(store: AlertStor
 
 
 def test_a_clock_that_was_set_back_does_not_hold_rows_up(store: AlertStore) -> None:
-    store.record([], [notification()], BOTH, NOON)
+    record(store, [], [notification()], BOTH, NOON)
     claimed = claim(store)
     assert claimed is not None
     assert store.outbox.postpone(claimed, NOON + 60, "away")
@@ -103,7 +103,7 @@ def test_a_clock_that_was_set_back_does_not_hold_rows_up(store: AlertStore) -> N
 
 
 def test_messages_of_an_incident_keep_their_order(store: AlertStore) -> None:
-    store.record([], [notification(), resolved(), notification("inc2")], BOTH, NOON)
+    record(store, [], [notification(), resolved(), notification("inc2")], BOTH, NOON)
     first = claim(store)
     assert first is not None
     assert first.notification.sequence == 1
@@ -121,7 +121,7 @@ def test_messages_of_an_incident_keep_their_order(store: AlertStore) -> None:
 
 
 def test_a_dead_letter_can_be_put_back(store: AlertStore) -> None:
-    store.record([], [notification()], BOTH, NOON)
+    record(store, [], [notification()], BOTH, NOON)
     claimed = claim(store)
     assert claimed is not None
     assert store.outbox.bury(claimed, NOON + 5, "HTTP 404")
@@ -137,7 +137,7 @@ def test_a_dead_letter_can_be_put_back(store: AlertStore) -> None:
 
 
 def test_rows_of_removed_receivers_are_given_up(store: AlertStore) -> None:
-    store.record([], [notification()], BOTH, NOON)
+    record(store, [], [notification()], BOTH, NOON)
     assert store.outbox.bury_strangers(["chat"], NOON + 1) == 1
     (letter,) = store.outbox.dead_letters()
     assert (letter.receiver, letter.problem) == ("pager", "the receiver is no longer configured")
@@ -145,21 +145,25 @@ def test_rows_of_removed_receivers_are_given_up(store: AlertStore) -> None:
 
 def test_a_silence_keeps_back_and_says_so(store: AlertStore) -> None:
     made = store.silences.add(silence("service=chat", "zone=z*"))
-    store.record([], [notification(), notification("inc2", service="code")], BOTH, NOON)
+    record(store, [], [notification(), notification("inc2", service="code")], BOTH, NOON)
     assert states(store) == [(1, "chat", "silenced"), (1, "pager", "silenced")]
     assert states(store, "inc2") == [(1, "chat", "waiting"), (1, "pager", "waiting")]
     (one, _) = store.incident("inc1").deliveries
     assert (one.silence_id, one.problem) == (made.id, f"silence {made.id} by ann: maintenance")
     # The end of what was never told is not told either.
-    store.record([], [resolved()], BOTH, NOON + 2000)
+    record(store, [], [resolved()], BOTH, NOON + 2000)
     assert {state for number, _, state in states(store) if number == 2} == {"skipped"}
 
 
 def test_the_end_of_what_was_told_is_told_in_a_silence_too(store: AlertStore) -> None:
-    store.record([], [notification()], BOTH, NOON)
+    record(store, [], [notification()], BOTH, NOON)
     store.silences.add(silence())
-    store.record(
-        [], [notification(sequence=2, reason=Reason.REPEAT), resolved(sequence=3)], BOTH, NOON
+    record(
+        store,
+        [],
+        [notification(sequence=2, reason=Reason.REPEAT), resolved(sequence=3)],
+        BOTH,
+        NOON,
     )
     assert states(store)[2:] == [
         (2, "chat", "silenced"),
@@ -174,9 +178,9 @@ def test_whoever_was_told_hears_the_rest(store: AlertStore) -> None:
         ("pager", "chat"),
         (Route(("pager",), (parse_matcher("severity=critical"),)), Route(("chat",))),
     )
-    store.record([], [notification()], routing, NOON)
+    record(store, [], [notification()], routing, NOON)
     calm = notification(sequence=2, reason=Reason.SEVERITY, severity=Severity.WARNING)
-    store.record([], [calm, resolved(sequence=3, severity=Severity.WARNING)], routing, NOON)
+    record(store, [], [calm, resolved(sequence=3, severity=Severity.WARNING)], routing, NOON)
     assert states(store) == [
         (1, "pager", "waiting"),
         (2, "chat", "waiting"),
@@ -201,8 +205,8 @@ def test_silences_end_by_themselves_or_by_hand(store: AlertStore) -> None:
 
 
 def test_incidents_are_listed_and_shown(store: AlertStore) -> None:
-    store.record([], [notification(), resolved()], BOTH, NOON)
-    store.record([], [notification("inc2", at=NOON + 1)], Routing(), NOON)
+    record(store, [], [notification(), resolved()], BOTH, NOON)
+    record(store, [], [notification("inc2", at=NOON + 1)], Routing(), NOON)
     assert [found.id for found in store.incidents()] == ["inc2"]
     assert [found.id for found in store.incidents(IncidentFilter.ALL)] == ["inc2", "inc1"]
     story = store.incident("inc1")
@@ -215,8 +219,8 @@ def test_incidents_are_listed_and_shown(store: AlertStore) -> None:
 
 
 def test_old_incidents_are_forgotten_once_nothing_waits(engine: Engine, store: AlertStore) -> None:
-    store.record([], [notification(), resolved()], Routing(("pager",)), NOON)
-    store.record([], [notification("open")], Routing(), NOON)
+    record(store, [], [notification(), resolved()], Routing(("pager",)), NOON)
+    record(store, [], [notification("open")], Routing(), NOON)
     assert store.prune(NOON + 1e6) == 0
     for _ in range(2):
         claimed = claim(store)
@@ -236,12 +240,12 @@ def test_the_newest_of_what_is_open_is_what_still_fires(store: AlertStore) -> No
         notification(sequence=3, reason=Reason.NO_DATA),
         notification("inc2"),
     ]
-    store.record([], batch, Routing(("pager",)), NOON)
+    record(store, [], batch, Routing(("pager",)), NOON)
     while (claimed := claim(store)) is not None:
         store.outbox.sent(claimed, NOON)
     firing = store.outbox.firing("pager")
     assert sorted((n.incident, n.sequence) for n in firing) == [("inc1", 2), ("inc2", 1)]
-    store.record([], [resolved(sequence=4)], Routing(("pager",)), NOON)
+    record(store, [], [resolved(sequence=4)], Routing(("pager",)), NOON)
     assert [n.incident for n in store.outbox.firing("pager")] == ["inc2"]
 
 
@@ -252,7 +256,7 @@ def test_two_senders_never_claim_the_same(postgresql_url: str) -> None:
     count = 1000
     with opened(postgresql_url) as one, opened(postgresql_url) as other:
         batch = [notification(f"inc{number}") for number in range(count)]
-        AlertStore(one).record([], batch, Routing(("pager",)), NOON)
+        record(AlertStore(one), [], batch, Routing(("pager",)), NOON)
         together = threading.Barrier(2)
 
         def send(engine: Engine, owner: str) -> list[int]:

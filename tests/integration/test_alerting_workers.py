@@ -13,7 +13,7 @@ from typing import Any
 
 import delivery_sender
 import pytest
-from alert_rows import NOON, notification, resolved
+from alert_rows import NOON, notification, record, resolved
 from hostile_receivers import answers, hang, receiver, status
 from pydantic import SecretStr
 from sqlalchemy import Engine
@@ -91,7 +91,7 @@ def state_of(store: AlertStore, sequence: int = 1) -> OutboxState | None:
 
 
 def test_a_message_is_sent_once_and_marked(store: AlertStore, clock: FakeClock) -> None:
-    store.record([], [notification()], PAGER, NOON)
+    record(store, [], [notification()], PAGER, NOON)
     script = Script()
     one = worker(store, clock, script)
     drive(one, clock, 60)
@@ -101,7 +101,7 @@ def test_a_message_is_sent_once_and_marked(store: AlertStore, clock: FakeClock) 
 
 
 def test_failures_are_tried_again_later_and_later(store: AlertStore, clock: FakeClock) -> None:
-    store.record([], [notification()], PAGER, NOON)
+    record(store, [], [notification()], PAGER, NOON)
     script = Script(*[DeliveryError("HTTP 500")] * 4)
     one = worker(store, clock, script)
     times = []
@@ -116,7 +116,7 @@ def test_failures_are_tried_again_later_and_later(store: AlertStore, clock: Fake
 
 
 def test_a_receiver_that_asks_for_a_pause_gets_it(store: AlertStore, clock: FakeClock) -> None:
-    store.record([], [notification(), notification("inc2")], PAGER, NOON)
+    record(store, [], [notification(), notification("inc2")], PAGER, NOON)
     script = Script(DeliveryError("HTTP 429", retry_after=120.0))
     one = worker(store, clock, script)
     drive(one, clock, 119)
@@ -127,7 +127,7 @@ def test_a_receiver_that_asks_for_a_pause_gets_it(store: AlertStore, clock: Fake
 
 
 def test_a_refusal_for_good_is_a_dead_letter_at_once(store: AlertStore, clock: FakeClock) -> None:
-    store.record([], [notification(), notification("inc2")], PAGER, NOON)
+    record(store, [], [notification(), notification("inc2")], PAGER, NOON)
     one = worker(store, clock, Script(DeliveryError("HTTP 404", permanent=True)))
     drive(one, clock, 2)
     (letter,) = store.outbox.dead_letters()
@@ -136,7 +136,7 @@ def test_a_refusal_for_good_is_a_dead_letter_at_once(store: AlertStore, clock: F
 
 
 def test_in_the_end_a_message_is_given_up(store: AlertStore, clock: FakeClock) -> None:
-    store.record([], [notification()], PAGER, NOON)
+    record(store, [], [notification()], PAGER, NOON)
     script = Script(*[DeliveryError("HTTP 503")] * 100)
     one = worker(store, clock, script, give_up_after=3600.0)
     drive(one, clock, 7200)
@@ -147,7 +147,7 @@ def test_in_the_end_a_message_is_given_up(store: AlertStore, clock: FakeClock) -
 
 
 def test_a_mistake_of_ours_does_not_end_a_worker(store: AlertStore, clock: FakeClock) -> None:
-    store.record([], [notification()], PAGER, NOON)
+    record(store, [], [notification()], PAGER, NOON)
     one = worker(store, clock, Script(ZeroDivisionError("secret text")))
     one.step()
     assert one.counts.problem == "internal error: ZeroDivisionError"
@@ -156,12 +156,12 @@ def test_a_mistake_of_ours_does_not_end_a_worker(store: AlertStore, clock: FakeC
 
 
 def test_what_fires_is_kept_alive_until_it_ends(store: AlertStore, clock: FakeClock) -> None:
-    store.record([], [notification()], PAGER, NOON)
+    record(store, [], [notification()], PAGER, NOON)
     script = Script(keep_alive=60.0)
     one = worker(store, clock, script)
     drive(one, clock, 200)
     assert script.alive == [["inc1"]] * 3
-    store.record([], [resolved()], PAGER, NOON)
+    record(store, [], [resolved()], PAGER, NOON)
     drive(one, clock, 200)
     assert len(script.alive) == 3
     assert len(script.sent) == 2
@@ -195,7 +195,7 @@ def test_a_slow_receiver_delays_no_other(store: AlertStore, delivery: Delivery) 
 
     both = Routing(("slow", "quick"))
     with receiver(hang) as slow, receiver(quick) as fast:
-        store.record([], [notification()], both, SystemClock().utc())
+        record(store, [], [notification()], both, SystemClock().utc())
         delivery.start([settings(slow.url, "slow"), settings(fast.url, "quick")])
         assert got.wait(20)
         assert delivery.counts()["slow"].sent == 0
@@ -210,7 +210,7 @@ def test_reload_exchanges_only_what_changed(store: AlertStore) -> None:
 
     delivery = Delivery(store.outbox, SystemClock(), make=make)
     delivery.start([settings(name="kept"), settings(name="gone"), settings(name="changed")])
-    store.record([], [notification()], Routing(("elsewhere",)), NOON)
+    record(store, [], [notification()], Routing(("elsewhere",)), NOON)
     delivery.reload([settings(name="kept"), settings("http://other/", "changed")])
     assert [given.name for given, _ in made] == ["kept", "gone", "changed", "changed"]
     assert made[1][1].closed.wait(10)
@@ -225,7 +225,7 @@ def test_killed_between_sending_and_marking_it_sends_again(database_url: str) ->
     count = 3
     with opened(database_url) as engine, receiver(answers(status("200 OK"))) as peer:
         store = AlertStore(engine)
-        store.record([], [notification(f"inc{n}") for n in range(count)], PAGER, NOON)
+        record(store, [], [notification(f"inc{n}") for n in range(count)], PAGER, NOON)
         source = str(Path(monitor.__file__).parent.parent)
         with subprocess.Popen(
             [sys.executable, delivery_sender.__file__, database_url, peer.url],
