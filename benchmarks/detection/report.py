@@ -36,7 +36,7 @@ def false_alarms(cells: list[dict[str, Any]]) -> str:
             [
                 cell["cell"],
                 f"{cell['requests_per_day']:.0f}",
-                f"{months:.0f}",
+                f"{months:.1f}",
                 str(cell["false_alarms"]),
                 f"{cell['false_alarms'] / months:.2f}",
                 f"{cell['highest_evidence']:.1f}",
