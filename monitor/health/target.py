@@ -610,7 +610,11 @@ _RESTS_ON_TRAFFIC = frozenset(
         Verdict.UNPROVEN,
     }
 )
-_LEARNT_FROM = frozenset({Verdict.HEALTHY, Verdict.NEUTRAL, Verdict.UNPROVEN})
+# A verdict needs a narrow interval, which comes sooner where acceptance is high: what is learnt
+# from judged windows alone is too high where requests are few.
+_LEARNT_FROM = frozenset(
+    {Verdict.HEALTHY, Verdict.NEUTRAL, Verdict.UNPROVEN, Verdict.INSUFFICIENT, Verdict.IDLE}
+)
 _SICK = frozenset({Verdict.DEGRADED, Verdict.HARMFUL})
 
 _RANK = {Verdict.IDLE: 0, Verdict.INSUFFICIENT: 1, Verdict.UNPROVEN: 2}
