@@ -7,8 +7,7 @@ The errors form one tree::
     ├── PageError              a text that is no metrics page (HTML, empty, cut short)
     ├── ScrapeError            a page could not be fetched (``retryable``)
     ├── StoreError             the database is missing, locked, ahead or behind
-    ├── DeliveryError          a receiver refused a notification (``permanent``, ``retry_after``)
-    └── ActuatorError          a rollback step failed (``stage``, ``safe_to_retry``)
+    └── DeliveryError          a receiver refused a notification (``permanent``, ``retry_after``)
 
 Times are seconds since the Unix epoch (UTC) as ``float``; durations are seconds.
 """
@@ -56,15 +55,6 @@ class DeliveryError(MonitorError):
         super().__init__(message)
         self.permanent = permanent
         self.retry_after = retry_after
-
-
-class ActuatorError(MonitorError):
-    """A step of a rollback failed at ``stage``."""
-
-    def __init__(self, message: str, *, stage: str, safe_to_retry: bool) -> None:
-        super().__init__(message)
-        self.stage = stage
-        self.safe_to_retry = safe_to_retry
 
 
 class Engine(StrEnum):
@@ -116,6 +106,13 @@ class Cause(StrEnum):
     MIXED_WORKERS = "mixed_workers"
     NAMES_CHANGED = "names_changed"
     WARMING_UP = "warming_up"
+
+
+class Alarm(StrEnum):
+    """What the detector of changes has found, and still stands by."""
+
+    DROP = "drop"
+    RISE = "rise"
 
 
 class Action(StrEnum):

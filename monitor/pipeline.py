@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from monitor.alerting.rules import Alarm
 from monitor.engines.reader import PageReader
 from monitor.health import memory
 from monitor.health.baseline import Baseline
 from monitor.health.orders import Order, apply_order
 from monitor.health.peers import Peers
 from monitor.health.target import TargetState
-from monitor.model import Assessment, Increment, PageError
+from monitor.model import Alarm, Assessment, Increment, PageError
 from monitor.settings import TargetSettings
 
 
@@ -103,9 +102,7 @@ class TargetPipeline:
 
     def alarms(self) -> tuple[Alarm, ...]:
         """What the detector of changes stands by now."""
-        watch = self._state.memory.watch
-        found = {Alarm.DROP: watch.drop.alarm_at, Alarm.RISE: watch.rise.alarm_at}
-        return tuple(alarm for alarm, at in found.items() if at is not None)
+        return self._state.memory.watch.alarms
 
     def windows(self, now: float) -> dict[float, Assessment]:
         """The assessment of every configured window, by its length in seconds."""

@@ -22,7 +22,7 @@ from benchmarks.detection.cells import CELLS, STEPS, Cell
 from benchmarks.detection.measure import measure
 from benchmarks.detection.replay import Replay
 from benchmarks.detection.traffic import PER_DAY, Load, simulate
-from monitor.health.target import _LEARNT_FROM
+from monitor.health.intake import LEARNT_FROM
 
 _RESULTS = Path(__file__).parent / "results.json"
 _SEED = 20_261_129
@@ -88,7 +88,7 @@ def full(seed: int, only: list[str]) -> int:
 
 
 def _save(results: dict[str, Any]) -> None:
-    results["learns_from"] = sorted(_LEARNT_FROM)
+    results["learns_from"] = sorted(LEARNT_FROM)
     _RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     report.write(results)
 

@@ -16,7 +16,7 @@ from pydantic import BeforeValidator, Field, PlainValidator
 
 from monitor.alerting.machine import AlertState, step
 from monitor.alerting.model import Reason, State
-from monitor.alerting.rules import SPECULATIVE, Alarm, BaselineState, Facts, Rule
+from monitor.alerting.rules import SPECULATIVE, BaselineState, Facts, Rule
 from monitor.alerting.ruleset import Label, RoleWord, Text, load_rules, read_document
 from monitor.config import values
 from monitor.config.problems import Problem, did_you_mean
@@ -24,6 +24,7 @@ from monitor.config.schema import Duration, FileName, Section
 from monitor.config.validate import validate_as
 from monitor.model import (
     Action,
+    Alarm,
     Assessment,
     BaselineMatch,
     Cause,

@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from monitor.alerting.model import Severity
-from monitor.model import Action, Assessment, Cause, Estimate, Verdict
+from monitor.model import Action, Alarm, Assessment, Cause, Estimate, Verdict
 
 SPECULATIVE, BASELINE = "speculative", "baseline"
 EVERYTHING = "all"
@@ -35,13 +35,6 @@ class By(StrEnum):
     VALUE = "value"
     LOW = "low"
     HIGH = "high"
-
-
-class Alarm(StrEnum):
-    """What the detector of changes has found, and still stands by."""
-
-    DROP = "drop"
-    RISE = "rise"
 
 
 class BaselineState(StrEnum):

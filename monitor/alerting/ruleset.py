@@ -16,7 +16,6 @@ from monitor.alerting.rules import (
     BASELINE,
     EVERYTHING,
     SPECULATIVE,
-    Alarm,
     BaselineState,
     By,
     Condition,
@@ -32,7 +31,7 @@ from monitor.config.problems import KeyPath, Problem, Source, did_you_mean
 from monitor.config.schema import Duration, Section
 from monitor.config.validate import validate_as
 from monitor.config.yaml_tree import YamlError, parse_yaml
-from monitor.model import Action, Cause, Verdict
+from monitor.model import Action, Alarm, Cause, Verdict
 from monitor.resources import data_dir
 
 MAX_BYTES = 1_000_000

@@ -8,8 +8,8 @@ import structlog
 
 from monitor.alerting.machine import AlertState, close, step
 from monitor.alerting.model import Notification
-from monitor.alerting.rules import Alarm, Facts, Rule
-from monitor.model import StoreError
+from monitor.alerting.rules import Facts, Rule
+from monitor.model import Alarm, StoreError
 from monitor.pipeline import Tick
 from monitor.report import to_document
 from monitor.settings import TargetSettings

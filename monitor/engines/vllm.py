@@ -75,17 +75,27 @@ def _in_order(by_position: dict[int, float]) -> tuple[float, ...]:
     return tuple(by_position[position] for position in range(len(by_position)))
 
 
+_REQUESTS = {
+    "generation": Figure(("generation_tokens_total",)),
+    "prompt": Figure(("prompt_tokens_total",)),
+    "requests": Figure(("request_success_total",)),
+    "ttft_sum": Figure(("time_to_first_token_seconds_sum",)),
+    "ttft_count": Figure(("time_to_first_token_seconds_count",)),
+}
+"""Names that vLLM gave and other engines took over."""
+_DRAFTS = {
+    "drafts": Figure(("spec_decode_num_drafts_total",)),
+    "draft_tokens": Figure(("spec_decode_num_draft_tokens_total",)),
+    "accepted": Figure(("spec_decode_num_accepted_tokens_total",)),
+}
+
 VLLM = Dialect(
     engine=Engine.VLLM,
     prefix=rb"vllm:",
     compose=compose,
     figures={
-        "generation": Figure(("generation_tokens_total",)),
-        "prompt": Figure(("prompt_tokens_total",)),
-        "requests": Figure(("request_success_total",)),
-        "drafts": Figure(("spec_decode_num_drafts_total",)),
-        "draft_tokens": Figure(("spec_decode_num_draft_tokens_total",)),
-        "accepted": Figure(("spec_decode_num_accepted_tokens_total",)),
+        **_REQUESTS,
+        **_DRAFTS,
         "emitted": Figure(("spec_decode_num_emitted_tokens_total",)),
         "v0_rate": Figure(("spec_decode_draft_acceptance_rate",), fold=Fold.MEAN),
         "v0_efficiency": Figure(("spec_decode_efficiency",), fold=Fold.MEAN),
@@ -99,8 +109,6 @@ VLLM = Dialect(
         "itl_count": Figure(
             ("inter_token_latency_seconds_count", "time_per_output_token_seconds_count")
         ),
-        "ttft_sum": Figure(("time_to_first_token_seconds_sum",)),
-        "ttft_count": Figure(("time_to_first_token_seconds_count",)),
         "steps": Figure(("iteration_tokens_total_count",)),
         "running": Figure(("num_requests_running",)),
         "waiting": Figure(("num_requests_waiting",)),
@@ -117,12 +125,8 @@ LMDEPLOY = Dialect(
     prefix=rb"lmdeploy:",
     compose=compose,
     figures={
-        "generation": Figure(("generation_tokens_total",)),
-        "prompt": Figure(("prompt_tokens_total",)),
-        "requests": Figure(("request_success_total",)),
-        "drafts": Figure(("spec_decode_num_drafts_total",)),
-        "draft_tokens": Figure(("spec_decode_num_draft_tokens_total",)),
-        "accepted": Figure(("spec_decode_num_accepted_tokens_total",)),
+        **_REQUESTS,
+        **_DRAFTS,
         "accepted_by_position": Figure(
             (
                 "spec_decode_num_accepted_tokens_per_pos_total",
@@ -130,8 +134,6 @@ LMDEPLOY = Dialect(
             ),
             per_position="position",
         ),
-        "ttft_sum": Figure(("time_to_first_token_seconds_sum",)),
-        "ttft_count": Figure(("time_to_first_token_seconds_count",)),
         "running": Figure(("num_requests_running",)),
         "waiting": Figure(("num_requests_waiting",)),
         "created": Figure(("generation_tokens_created",), fold=Fold.FIRST),
@@ -156,9 +158,7 @@ LLAMA_CPP = Dialect(
     figures={
         "generation": Figure(("tokens_predicted_total",)),
         "prompt": Figure(("prompt_tokens_total",)),
-        "drafts": Figure(("spec_decode_num_drafts_total",)),
-        "draft_tokens": Figure(("spec_decode_num_draft_tokens_total",)),
-        "accepted": Figure(("spec_decode_num_accepted_tokens_total",)),
+        **_DRAFTS,
         "accepted_by_position": Figure(
             ("spec_decode_num_accepted_tokens_per_pos_total",), per_position="position"
         ),
@@ -199,9 +199,7 @@ TENSORRT_LLM = Dialect(
     vital=frozenset({"draft_tokens", "accepted", "drafted_by_position", "accepted_by_position"}),
     harmless=frozenset({"spec_decode_acceptance_length", "spec_decode_draft_overhead"}),
     figures={
-        "generation": Figure(("generation_tokens_total",)),
-        "prompt": Figure(("prompt_tokens_total",)),
-        "requests": Figure(("request_success_total",)),
+        **_REQUESTS,
         "draft_tokens": Figure(("spec_decode_num_draft_tokens_total",)),
         "accepted": Figure(("spec_decode_num_accepted_tokens_total",)),
         "drafted_by_position": Figure(
@@ -210,8 +208,6 @@ TENSORRT_LLM = Dialect(
         "accepted_by_position": Figure(
             ("spec_decode_accepted_tokens_total",), per_position="token_position"
         ),
-        "ttft_sum": Figure(("time_to_first_token_seconds_sum",)),
-        "ttft_count": Figure(("time_to_first_token_seconds_count",)),
         "running": Figure(("num_generation_requests",)),
     },
 )

@@ -8,10 +8,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from monitor.health.detect import Cusum
+from monitor.health.intake import Memory
 from monitor.health.past import Changes
 from monitor.health.reference import Reference
 from monitor.health.shape import Change, Kind
-from monitor.health.target import Memory, TargetState
+from monitor.health.target import TargetState
 from monitor.health.watch import Run, Watch
 from monitor.health.whatif import StepCost
 from monitor.health.window import Track

@@ -66,6 +66,20 @@ class Finding(NamedTuple):
     sentence: str
 
 
+WITHOUT_ACCEPTANCE = frozenset(
+    {
+        Verdict.IDLE,
+        Verdict.OFF,
+        Verdict.NOT_DRAFTING,
+        Verdict.UNRECOGNISED,
+        Verdict.DOWN,
+        Verdict.MISREPORTED,
+        Verdict.STALLED,
+    }
+)
+"""Verdicts beside which an acceptance figure would be wrong or old."""
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
     """Everything the rules look at, for one window of one target or engine."""

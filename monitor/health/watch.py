@@ -7,7 +7,7 @@ from math import sqrt
 
 from monitor.health.detect import HARDLY_ANY, Cusum, Scrape, rate_variance, shape_for
 from monitor.health.reference import HOURS, Normal, Reference, length_variance
-from monitor.model import Counts, Estimate, Identity
+from monitor.model import Alarm, Counts, Estimate, Identity
 
 _KEPT_REFERENCES = 4
 _SAME_K = 0.01
@@ -65,6 +65,12 @@ class Watch:
         self.references[key] = found
         self._last = identity, found
         return found
+
+    @property
+    def alarms(self) -> tuple[Alarm, ...]:
+        """What the detectors have found that still stands."""
+        found = ((Alarm.DROP, self.drop), (Alarm.RISE, self.rise))
+        return tuple(alarm for alarm, cusum in found if cusum.alarm_at is not None)
 
     @property
     def alarmed(self) -> bool:

@@ -9,13 +9,19 @@ prefix formula to be 4 % off.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
 
+from monitor.health.verdict import Facts
 from monitor.model import Position, WhatIf
 
 _SAME_K = 0.01
 """Relative difference of effective and configured k above which drafts vary in length."""
+
+
+_SAME_LOAD = 1.25
+"""Ratio of two loads at which steps of different draft sizes may still be compared."""
+_OTHER_K = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,3 +97,28 @@ def what_if(
     spread = "" if cost is not None else "at least " if gains[0] < gains[1] else "about "
     note = f"k = {low} would give {spread}{min(gains):.2f}x instead of {current:.2f}x"
     return WhatIf(low, gain, note, wasted)
+
+
+def best_size(facts: Facts, seen: MutableMapping[str, tuple[StepCost, float]]) -> WhatIf | None:
+    """The best draft size, where a baseline and counters per position are there.
+
+    ``seen`` keeps what a step cost and at which load, by draft size, and learns from ``facts``.
+    """
+    now = _step_cost(facts)
+    if now is None or not facts.conclusive:
+        return None
+    running = facts.load.running or 1.0
+    seen[str(round(now.k))] = (now, running)
+    cost = None
+    for other, load in seen.values():
+        close = _SAME_LOAD > load / running > 1.0 / _SAME_LOAD
+        if close and abs(other.k - now.k) > _OTHER_K:
+            cost = marginal_cost(now, other)
+    return what_if(facts.table, now.k, now, cost)
+
+
+def _step_cost(facts: Facts) -> StepCost | None:
+    k, step, gain = facts.accepted.k, facts.load.step, facts.speedup
+    if k is None or step is None or gain is None or facts.load.tpot is None:
+        return None
+    return StepCost(k, step, gain.value * facts.load.tpot)

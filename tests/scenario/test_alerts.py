@@ -12,13 +12,14 @@ from traffic import INTERVAL, Server
 
 from monitor.alerting.machine import AlertState, step
 from monitor.alerting.model import Notification, Reason, Severity, State
-from monitor.alerting.rules import Alarm, By, Condition, Facts, Figure, Limit, Rule
+from monitor.alerting.rules import By, Condition, Facts, Figure, Limit, Rule
 from monitor.alerting.ruleset import load_rules
 from monitor.health.baseline import Baseline, BaselinePoint
 from monitor.health.judging import JudgeSettings
 from monitor.health.target import TargetState
 from monitor.model import (
     Action,
+    Alarm,
     Assessment,
     BaselineMatch,
     Cause,
@@ -75,14 +76,13 @@ class Stage:
         self.states = {name: AlertState.from_json(text) for name, text in stored.items()}
 
     def _step(self, assessment: Assessment, *, fresh: bool) -> None:
-        watch = self.target.memory.watch
         self.target.memory.verdict = (assessment.verdict, assessment.cause, assessment.action)
         self.last = assessment
         facts = Facts(
             assessment,
             "chat",
             fresh=fresh,
-            alarms=(Alarm.DROP,) if watch.drop.alarm_at is not None else (),
+            alarms=self.target.memory.watch.alarms,
             threshold=self.threshold or 0.40,
             threshold_is_set=self.threshold is not None,
         )

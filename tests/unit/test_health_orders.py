@@ -6,10 +6,11 @@ import pytest
 
 from monitor.health import memory
 from monitor.health.detect import THRESHOLD
+from monitor.health.intake import Memory
 from monitor.health.judging import JudgeSettings
 from monitor.health.orders import Order, OrderKind, apply_order
 from monitor.health.reference import HourSums, Reference
-from monitor.health.target import Memory, TargetState
+from monitor.health.target import TargetState
 from monitor.health.watch import Watch, fingerprint
 from monitor.model import Engine, Identity
 
