@@ -136,6 +136,7 @@ class Worker:
         """Ends a round."""
         self._claim.release()
         if self._retired:
+            self._neighbours.forget(self.name)
             self._fetcher.close()
 
     def run(self) -> None:
@@ -181,7 +182,6 @@ class Worker:
     def retire(self) -> None:
         """Ends the work on this target; a scrape that is running ends early and unseen."""
         self._retired = True
-        self._neighbours.forget(self.name)
         self._fetcher.abort()
         if self._claim.acquire(blocking=False):
             self.release()
@@ -211,6 +211,8 @@ class Worker:
             if not self._retired:
                 self._missed(error)
             return
+        if self._retired:
+            return  # The page came in the moment in which nobody wanted it any more.
         self._page_at = self._clock.monotonic()
         tick, now, state, obeyed = self._judge(lambda pipeline, now: pipeline.tick(page, now))
         self._publish(tick, now, state, obeyed)

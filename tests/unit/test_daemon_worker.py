@@ -251,6 +251,21 @@ def test_a_first_look_of_a_new_process_that_fails_keeps_the_verdict_and_what_is_
     assert row.change is not None
 
 
+def test_a_page_that_comes_as_its_worker_retires_is_not_seen(bench: Bench) -> None:
+    rows = len(bench.rows)
+
+    def late() -> Page:
+        bench.worker.retire()
+        return page(100.0)
+
+    bench.fetcher.answer = late
+    assert bench.worker.claim()
+    bench.worker.run()
+    assert len(bench.rows) == rows
+    assert bench.worker.latest is None
+    assert bench.fetcher.closed == 1
+
+
 def test_a_retired_worker_does_nothing_more(bench: Bench) -> None:
     bench.worker.retire()
     assert (bench.fetcher.aborted, bench.fetcher.closed) == (1, 1)
