@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -220,3 +221,24 @@ def test_stored_increments_of_a_killed_monitor_are_bridged_by_the_next_page() ->
     window = state.assess_window(60.0, watcher.server.now).window
     assert window is not None
     assert window.counts.drafts == 0.0
+
+
+def test_a_server_whose_clock_is_ahead_does_not_warm_up_for_ever() -> None:
+    watcher = Watcher(Server(birth=START + 7200.0))
+    assert watcher.watch(5).verdict is Verdict.UNPROVEN
+    watcher.server.restart(at=watcher.server.now + 7200.0)
+    assert watcher.watch(0.5).verdict is Verdict.INSUFFICIENT
+    assert watcher.watch(10).verdict is Verdict.UNPROVEN
+
+
+def test_an_engine_that_is_gone_for_a_day_is_forgotten() -> None:
+    server = Server()
+    state = TargetState("t", INTERVAL, JudgeSettings())
+    state.observe(server.look())
+    other = server.look()
+    state.observe(replace(other, readings=[replace(other.readings[0], label="9")]))
+    assert set(state.memory.tracks) == {"0", "9"}
+    state.observe(server.look(86_400.0))
+    assert set(state.memory.tracks) == {"0", "9"}
+    state.observe(server.look())
+    assert set(state.memory.tracks) == {"0"}

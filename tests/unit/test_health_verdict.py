@@ -184,6 +184,20 @@ CASES: list[tuple[str, Facts, Verdict, Cause | None, Action]] = [
         Action.FIX_MONITORING,
     ),
     (
+        "more drafts than decode steps",
+        facts(BUSY._replace(decode_steps=9_000.0)),
+        Verdict.MISREPORTED,
+        Cause.CONTRADICTION,
+        Action.FIX_MONITORING,
+    ),
+    (
+        "positions of a few of the drafts only, which are no sample of all",
+        facts(BUSY._replace(position_drafts=2_000.0, positions=(900.0, 600.0, 300.0))),
+        Verdict.UNPROVEN,
+        None,
+        Action.NONE,
+    ),
+    (
         "positions that do not add up",
         facts(BUSY._replace(position_drafts=20_000.0, positions=(9_000.0, 6_000.0, 3_000.0))),
         Verdict.MISREPORTED,

@@ -99,6 +99,26 @@ def test_a_process_older_than_the_last_look_is_another_worker() -> None:
     assert all(step is None or step.counts.drafts == 0.0 for step in steps)
 
 
+def test_a_restart_of_a_server_whose_clock_is_behind_is_no_other_worker() -> None:
+    behind = 600.0
+    steps = feed(
+        Track(),
+        spec(1000.0, birth=500.0 - behind),
+        spec(1100.0, birth=500.0 - behind),
+        spec(40.0, birth=1020.0 - behind),
+        spec(90.0, birth=1020.0 - behind),
+    )
+    assert [step is not None and step.other_worker for step in steps] == [False] * 4
+    assert [counts(step).drafts for step in steps[1:]] == [100.0, 40.0, 50.0]
+
+
+def test_what_rounding_leaves_of_zero_is_zero() -> None:
+    _, step = feed(
+        Track(), spec(100.0, decode_seconds=1.0), spec(100.0, decode_seconds=1.0 + 1e-12)
+    )
+    assert counts(step).decode_seconds == 0.0
+
+
 def test_workers_in_turns_without_birth_times_are_seen_by_their_sawtooth() -> None:
     steps = feed(Track(), *(spec(d, birth=None) for d in (1000.0, 400.0, 1020.0, 420.0, 1040.0)))
     assert sum(step is not None and step.other_worker for step in steps) == 2
