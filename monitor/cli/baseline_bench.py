@@ -23,22 +23,21 @@ from monitor.cli.baseline_new import (
     ActivateOption,
     NameOption,
     ServiceName,
-    checked_name,
-    checked_service,
 )
 from monitor.cli.credentials import read_secret
 from monitor.cli.locate import database_url
-from monitor.cli.options import ConfigOption, DatabaseOption, JsonOption
+from monitor.cli.options import ConfigOption, DatabaseOption, JsonOption, checked
 from monitor.cli.output import print_error, print_json
 from monitor.cli.render_baseline import print_levels, print_stored
 from monitor.cli.stored import storing
 from monitor.clock import Clock, SystemClock
-from monitor.config.values import AUTO, default_target_name, parse_target_url
+from monitor.config.values import AUTO, check_name, default_target_name, parse_base_url
 from monitor.health.baseline import Baseline
 from monitor.model import ConfigError, Identity
 from monitor.settings import Credentials, Role, TargetSettings
 from monitor.sources.scrape import Scraper
 from monitor.store.baseline_rows import NewBaseline, Origin, Provenance, StoredBaseline
+from monitor.store.baselines import check_baseline_name
 from monitor.store.repository import Repository
 
 SCHEMA = "monitor.bench/1"
@@ -106,14 +105,15 @@ def bench(
     json: JsonOption = False,
 ) -> int:
     """Put a ladder of load on a server; only the URL given is ever asked."""
-    owner, chosen = checked_service(service), checked_name(name or "bench")
+    owner = checked("--service", check_name, service)
+    chosen = checked("--name", check_baseline_name, name or "bench")
     base = _base_url(url)
     ladder = Ladder(
         levels=_levels(concurrency),
         seconds=seconds_per_level,
         requests=requests_per_level,
         timeout=timeout,
-        prompts=_prompts(prompts),
+        prompts=checked(f"--prompts {prompts}:", read_prompts, prompts) if prompts else (),
     )
     secret = read_secret(api_key_file, api_key_env, "--api-key")
     clock = SystemClock()
@@ -133,7 +133,7 @@ def bench(
                 "prompts": prompts.name if prompts is not None else "built-in",
                 "endpoint": load.path,
             }
-            new = _new(chosen, results, load, parameters, start)
+            new = _new(chosen, results, load, parameters, (start, clock.utc()))
             found = repository.baselines.save(owner, new, clock.utc(), activate=activate)
     _print(results, against, found, load.notes, as_json=json)
     return exits.OK
@@ -157,7 +157,6 @@ class _Load:
         self._unseen: str | None = None
         self.model = ""
         self.path = ""
-        self._results: list[LevelResult] = []
 
     def run(
         self, model: str, output_tokens: int, endpoint: Endpoint, ladder: Ladder
@@ -212,14 +211,10 @@ class _Load:
 
 
 def _base_url(url: str) -> str:
-    try:
-        checked = parse_target_url(url)
-    except ValueError as error:
-        raise ConfigError(f"the URL of a server {error}") from None
-    checked = checked if "://" in checked else f"http://{checked}"
+    base = checked("the URL of a server", parse_base_url, url)
     for ending in ("/metrics", "/chat/completions", "/completions", "/v1"):
-        checked = checked.removesuffix(ending)
-    return checked.rstrip("/")
+        base = base.removesuffix(ending)
+    return base.rstrip("/")
 
 
 def _levels(text: str) -> tuple[int, ...]:
@@ -230,15 +225,6 @@ def _levels(text: str) -> tuple[int, ...]:
     if not 1 <= levels[0] <= levels[-1] <= _MOST_THREADS:
         raise ConfigError(f"--concurrency must lie between 1 and {_MOST_THREADS}")
     return tuple(levels)
-
-
-def _prompts(path: Path | None) -> tuple[str, ...]:
-    if path is None:
-        return ()
-    try:
-        return read_prompts(path)
-    except ValueError as error:
-        raise ConfigError(f"--prompts {path}: {error}") from None
 
 
 def _against(repository: Repository, service: str, side: Side) -> Baseline | None:
@@ -258,15 +244,15 @@ def _new(
     results: Sequence[LevelResult],
     load: _Load,
     parameters: dict[str, object],
-    start: float,
+    span: tuple[float, float],
 ) -> NewBaseline:
     provenance = Provenance(
         how=Origin.BENCH,
         tool="monitor",
         parameters=parameters,
         who=whoami(),
-        start=start,
-        end=SystemClock().utc(),
+        start=span[0],
+        end=span[1],
         notes=tuple(load.notes),
     )
     points = points_of([result.run for result in results])

@@ -14,18 +14,16 @@ from monitor.cli.baseline_new import (
     ActivateOption,
     NameOption,
     ServiceName,
-    checked_engine,
-    checked_name,
-    checked_service,
     print_kept,
 )
 from monitor.cli.locate import database_url
-from monitor.cli.options import ConfigOption, DatabaseOption, JsonOption
+from monitor.cli.options import ConfigOption, DatabaseOption, JsonOption, checked
 from monitor.cli.stored import storing
 from monitor.clock import SystemClock
-from monitor.config.values import AUTO
+from monitor.config.values import AUTO, check_name, parse_engine
 from monitor.model import Engine
 from monitor.store.baseline_rows import NewBaseline, Origin, Provenance
+from monitor.store.baselines import check_baseline_name
 
 
 def import_(
@@ -50,9 +48,11 @@ def import_(
     json: JsonOption = False,
 ) -> int:
     """Import a baseline from vLLM, SGLang, GuideLLM or AIPerf results, or from CSV."""
-    owner = checked_service(service)
-    chosen = checked_name(name) if name is not None else _default_name(files[0])
-    given = checked_engine(engine)
+    owner = checked("--service", check_name, service)
+    chosen = _default_name(files[0])
+    if name is not None:
+        chosen = checked("--name", check_baseline_name, name)
+    given = checked("--engine", parse_engine, engine)
     curve = read_files(files, format_)
     identity = curve.identity._replace(
         engine=given or curve.identity.engine, model=model or curve.identity.model

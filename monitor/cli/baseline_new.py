@@ -9,10 +9,7 @@ import typer
 from monitor.baselines.documents import baseline_document
 from monitor.cli.output import print_json
 from monitor.cli.render_baseline import print_stored
-from monitor.config.values import check_name, parse_engine
-from monitor.model import ConfigError, Engine
 from monitor.store.baseline_rows import StoredBaseline
-from monitor.store.baselines import check_baseline_name
 
 ServiceName = Annotated[
     str, typer.Option("--service", metavar="NAME", help="Service that the baseline is of.")
@@ -21,30 +18,6 @@ NameOption = Annotated[str | None, typer.Option(metavar="NAME", help="Name of th
 ActivateOption = Annotated[
     bool, typer.Option("--activate", help="Compare the service with it from now on.")
 ]
-
-
-def checked_service(service: str) -> str:
-    """The name of a service, or a ``ConfigError``."""
-    try:
-        return check_name(service)
-    except ValueError as error:
-        raise ConfigError(f"--service {error}") from None
-
-
-def checked_name(name: str) -> str:
-    """The name of a new baseline, or a ``ConfigError``."""
-    try:
-        return check_baseline_name(name)
-    except ValueError as error:
-        raise ConfigError(f"--name {error}") from None
-
-
-def checked_engine(name: str) -> Engine | None:
-    """The engine that was named; None is to be found out."""
-    try:
-        return parse_engine(name)
-    except ValueError as error:
-        raise ConfigError(f"--engine {error}") from None
 
 
 def print_kept(found: StoredBaseline, *, as_json: bool) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -20,22 +19,39 @@ from monitor.cli.baseline_new import (
     ActivateOption,
     NameOption,
     ServiceName,
-    checked_engine,
-    checked_name,
-    checked_service,
     print_kept,
 )
 from monitor.cli.credentials import read_credentials
 from monitor.cli.locate import database_url
-from monitor.cli.options import ConfigOption, DatabaseOption, JsonOption
+from monitor.cli.options import (
+    BearerEnvOption,
+    BearerFileOption,
+    CaFileOption,
+    CertOption,
+    ConfigOption,
+    DatabaseOption,
+    EngineOption,
+    InsecureOption,
+    JsonOption,
+    KeyOption,
+    checked,
+)
 from monitor.cli.output import as_ascii, is_plain_terminal, print_error
 from monitor.cli.stored import storing
 from monitor.clock import SystemClock
-from monitor.config.values import AUTO, default_target_name, parse_duration, parse_target_url
+from monitor.config.values import (
+    AUTO,
+    check_name,
+    default_target_name,
+    parse_duration,
+    parse_engine,
+    parse_target_url,
+)
 from monitor.model import ConfigError, Engine
 from monitor.settings import Credentials, Role, TargetSettings
 from monitor.sources.scrape import Scraper
 from monitor.store.baseline_rows import NewBaseline, Origin, Provenance
+from monitor.store.baselines import check_baseline_name
 
 _MINUTE = 60.0
 _DEFAULT_MINUTES = 30.0
@@ -54,9 +70,7 @@ def record(
         typer.Option(metavar="N,N,...", help="Loads to cover; it ends as soon as all are."),
     ] = None,
     interval: Annotated[str, typer.Option(help="Time between two looks: 5s.")] = "5s",
-    engine: Annotated[
-        str, typer.Option(help=f"auto, {', '.join(Engine)}; auto: from the page.")
-    ] = AUTO,
+    engine: EngineOption = AUTO,
     activate: ActivateOption = False,
     keep: Annotated[
         bool, typer.Option("--keep", help="Store what was covered when it is interrupted.")
@@ -64,35 +78,24 @@ def record(
     force: Annotated[
         bool, typer.Option("--force", help="Store it even if the server must not be a baseline.")
     ] = False,
-    bearer_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="File that holds a bearer token.")
-    ] = None,
-    bearer_env: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Variable that holds a bearer token.")
-    ] = None,
-    ca_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Authorities to trust (PEM).")
-    ] = None,
-    cert: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Client certificate (PEM).")
-    ] = None,
-    key: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Key of the client certificate (PEM).")
-    ] = None,
-    insecure: Annotated[
-        bool, typer.Option("--insecure", help="Do not check the server's certificate.")
-    ] = False,
+    bearer_file: BearerFileOption = None,
+    bearer_env: BearerEnvOption = None,
+    ca_file: CaFileOption = None,
+    cert: CertOption = None,
+    key: KeyOption = None,
+    insecure: InsecureOption = False,
     config: ConfigOption = None,
     database: DatabaseOption = None,
     json: JsonOption = False,
 ) -> int:
     """Watch a live server without speculation; it sends no traffic of its own."""
-    owner, chosen = checked_service(service), checked_name(name or "recorded")
+    owner = checked("--service", check_name, service)
+    chosen = checked("--name", check_baseline_name, name or "recorded")
     plan = _plan(minutes * _MINUTE, interval, bins, force=force)
     credentials = read_credentials(
         bearer_file, bearer_env, ca_file, cert, key, verify=not insecure
     )
-    settings = _target(url, owner, plan, checked_engine(engine), credentials)
+    settings = _target(url, owner, plan, checked("--engine", parse_engine, engine), credentials)
     with storing(database_url(database, config)) as repository:
         # The database is opened first: half an hour must not end with a typing mistake.
         recording = _record(settings, plan)
@@ -113,30 +116,21 @@ def record(
 
 
 def _plan(seconds: float, interval: str, bins: str | None, *, force: bool) -> Plan:
-    try:
-        step = parse_duration(interval)
-    except ValueError as error:
-        raise ConfigError(f"--interval {error}") from None
+    step = checked("--interval", parse_duration, interval)
     if not 1.0 <= step <= seconds:
         raise ConfigError("--interval must be at least 1s and fit into --minutes")
-    try:
-        wanted = recorder.parse_bins(bins) if bins is not None else ()
-    except ValueError as error:
-        raise ConfigError(f"--bins {error}") from None
+    wanted = checked("--bins", recorder.parse_bins, bins) if bins is not None else ()
     return Plan(seconds, step, wanted, force)
 
 
 def _target(
     url: str, service: str, plan: Plan, engine: Engine | None, credentials: Credentials
 ) -> TargetSettings:
-    try:
-        checked = parse_target_url(url)
-    except ValueError as error:
-        raise ConfigError(f"the URL of a server {error}") from None
+    address = checked("the URL of a server", parse_target_url, url)
     return TargetSettings(
-        name=default_target_name(checked),
+        name=default_target_name(address),
         service=service,
-        url=checked,
+        url=address,
         role=Role.BASELINE,
         engine=engine,
         interval=plan.interval,

@@ -8,14 +8,12 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from monitor.check import (
     DEFAULT_WINDOW,
-    Fetcher,
     judge_series,
     judge_settings,
     look_twice,
@@ -26,18 +24,24 @@ from monitor.check import (
 from monitor.cli import exits
 from monitor.cli.credentials import read_credentials
 from monitor.cli.named_baseline import find_baseline
-from monitor.cli.options import DatabaseOption, JsonOption
+from monitor.cli.options import (
+    BearerEnvOption,
+    BearerFileOption,
+    CaFileOption,
+    CertOption,
+    DatabaseOption,
+    EngineOption,
+    InsecureOption,
+    JsonOption,
+    KeyOption,
+    checked,
+)
 from monitor.cli.output import print_error, print_json
 from monitor.cli.pages import STDIN, parse_pages, read_pages
 from monitor.clock import SystemClock
-from monitor.config.values import (
-    AUTO,
-    default_target_name,
-    parse_engine,
-    parse_target_url,
-)
+from monitor.config.values import AUTO, default_target_name, parse_engine, parse_target_url
 from monitor.health.baseline import QuickSpeeds
-from monitor.model import Assessment, ConfigError, Engine, PageError
+from monitor.model import Assessment, ConfigError, PageError
 from monitor.report import to_document
 from monitor.settings import TargetSettings
 
@@ -68,9 +72,7 @@ def check(
         typer.Option(metavar="FILE|NAME", help="TPOT without speculation: JSON file, or stored."),
     ] = None,
     database: DatabaseOption = None,
-    engine: Annotated[
-        str, typer.Option(help=f"auto, {', '.join(Engine)}; auto: from the page.")
-    ] = AUTO,
+    engine: EngineOption = AUTO,
     num_speculative_tokens: Annotated[
         int | None,
         typer.Option(min=1, max=128, help="Proposed tokens per draft, if the page cannot tell."),
@@ -84,24 +86,12 @@ def check(
     threshold: Annotated[
         float, typer.Option(help="Acceptance rate below which it is degraded without a gain.")
     ] = 0.40,
-    bearer_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="File that holds a bearer token.")
-    ] = None,
-    bearer_env: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Variable that holds a bearer token.")
-    ] = None,
-    ca_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Authorities to trust (PEM).")
-    ] = None,
-    cert: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Client certificate (PEM).")
-    ] = None,
-    key: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Key of the client certificate (PEM).")
-    ] = None,
-    insecure: Annotated[
-        bool, typer.Option("--insecure", help="Do not check the server's certificate.")
-    ] = False,
+    bearer_file: BearerFileOption = None,
+    bearer_env: BearerEnvOption = None,
+    ca_file: CaFileOption = None,
+    cert: CertOption = None,
+    key: KeyOption = None,
+    insecure: InsecureOption = False,
     json: JsonOption = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every figure.")] = False,
 ) -> int:
@@ -116,7 +106,7 @@ def check(
     )
     common = {
         "judge": judge,
-        "engine": _engine(engine),
+        "engine": checked("--engine", parse_engine, engine),
         "draft_size": num_speculative_tokens,
     }
     if page:
@@ -154,15 +144,8 @@ def _check_urls(urls: list[str], interval: float, common: Mapping[str, Any]) -> 
         if sys.stderr.isatty():
             print_error(f"looked at {len(targets)}; again in {interval:g} s")
 
-    def open_fetcher(settings: TargetSettings) -> Fetcher:
-        return Scraper(settings)
-
     found = look_twice(
-        targets,
-        interval=interval,
-        clock=clock,
-        open_fetcher=open_fetcher,
-        waiting=waiting,
+        targets, interval=interval, clock=clock, open_fetcher=Scraper, waiting=waiting
     )
     if all(isinstance(answer, PageError) for answer in found):
         raise PageError("\n".join(str(answer) for answer in found))
@@ -173,14 +156,11 @@ def _check_urls(urls: list[str], interval: float, common: Mapping[str, Any]) -> 
 
 
 def _target(url: str, interval: float, common: Mapping[str, Any]) -> TargetSettings:
-    try:
-        checked = parse_target_url(url)
-    except ValueError as error:
-        raise ConfigError(f"the URL of a target {error}") from None
+    address = checked("the URL of a target", parse_target_url, url)
     return TargetSettings(
-        name=default_target_name(checked),
+        name=default_target_name(address),
         service=_SERVICE,
-        url=checked,
+        url=address,
         interval=interval,
         **common,
     )
@@ -201,13 +181,6 @@ def _share(option: str, value: float) -> float:
     if not 0 < value < 1:
         raise ConfigError(f"{option} must lie between 0 and 1")
     return value
-
-
-def _engine(name: str) -> Engine | None:
-    try:
-        return parse_engine(name)
-    except ValueError as error:
-        raise ConfigError(f"--engine {error}") from None
 
 
 def _speeds(tps: float | None, baseline_tps: float | None) -> QuickSpeeds | None:

@@ -12,7 +12,7 @@ from monitor.baselines.spans import Span, from_pages, summarise
 from monitor.cli import exits
 from monitor.cli.locate import database_url
 from monitor.cli.named_baseline import find_baseline
-from monitor.cli.options import ConfigOption, DatabaseOption, JsonOption
+from monitor.cli.options import ConfigOption, DatabaseOption, EndOption, JsonOption
 from monitor.cli.output import print_error, print_json
 from monitor.cli.pages import parse_pages, read_pages
 from monitor.cli.render_baseline import print_comparison
@@ -23,6 +23,8 @@ from monitor.model import ConfigError
 from monitor.settings import DEFAULT_INTERVAL
 
 SCHEMA = "monitor.compare/1"
+
+Sides = tuple[Span | None, Span | None]
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -36,7 +38,7 @@ def compare(
     start: Annotated[
         str, typer.Option(help="For A and B: ISO time, epoch seconds or -2h: before now.")
     ] = "-24h",
-    end: Annotated[str, typer.Option(help="The same, or now.")] = "now",
+    end: EndOption = "now",
     target: Annotated[
         str | None, typer.Option(metavar="NAME", help="One target at two times.")
     ] = None,
@@ -86,9 +88,6 @@ def compare(
     else:
         print_comparison(document)
     return exits.OK if found.acceptance is not None else exits.NO_VERDICT
-
-
-Sides = tuple[Span | None, Span | None]
 
 
 def _two_targets(names: list[str], span: tuple[str, str], baseline: str | None, url: str) -> Sides:

@@ -9,7 +9,7 @@ import typer
 
 from monitor.cli import exits
 from monitor.cli.locate import find_config
-from monitor.cli.options import CONFIG_FILE, JsonOption
+from monitor.cli.options import CONFIG_FILE, CONFIG_VARIABLE, JsonOption
 from monitor.cli.output import is_plain_terminal, print_json, print_text
 from monitor.config.example import EXAMPLE
 from monitor.config.load import load, redacted, to_yaml
@@ -28,7 +28,7 @@ FileArgument = Annotated[
     Path | None,
     typer.Argument(
         metavar="[FILE]",
-        help=f"Default $MONITOR_CONFIG, else {CONFIG_FILE}.",
+        help=f"Default ${CONFIG_VARIABLE}, else {CONFIG_FILE}.",
         show_default=False,
     ),
 ]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
+from monitor.cli.options import checked
 from monitor.config import files
 from monitor.config.values import check_environment_name
 from monitor.model import ConfigError
@@ -40,22 +41,19 @@ def read_secret(
     """The secret that ``NAME-file`` or ``NAME-env`` leads to, if either was given."""
     if file is not None and variable is not None:
         raise ConfigError(f"give one of {name}-file and {name}-env")
-    option = f"{name}-env" if file is None else f"{name}-file"
-    try:
-        if file is not None:
-            return files.read_secret(file)
-        if variable is not None:
-            return files.secret_from(os.environ, check_environment_name(variable))
-    except ValueError as error:
-        raise ConfigError(f"{option} {error}") from None
+    if file is not None:
+        return checked(f"{name}-file", files.read_secret, file)
+    if variable is not None:
+        return checked(f"{name}-env", _from_environment, variable)
     return None
+
+
+def _from_environment(variable: str) -> SecretStr:
+    return files.secret_from(os.environ, check_environment_name(variable))
 
 
 def _pem(option: str, path: Path | None) -> str | None:
     if path is None:
         return None
-    try:
-        files.check_readable(path)
-    except ValueError as error:
-        raise ConfigError(f"{option} {error}") from None
+    checked(option, files.check_readable, path)
     return str(path)

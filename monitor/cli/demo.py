@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from monitor.cli import exits
 from monitor.cli.output import print_text
 from monitor.cli.render import print_rich, text, verdict_text
 from monitor.cli.run import LogLevel
@@ -47,7 +48,7 @@ def demo(
             if not once:
                 with contextlib.suppress(KeyboardInterrupt):
                     play.tell_forever()
-    return 0 if passed else 1
+    return exits.OK if passed else exits.BAD
 
 
 def _introduce(address: str, database: str) -> None:

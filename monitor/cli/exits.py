@@ -19,10 +19,11 @@ _BAD_VERDICTS = frozenset(
 )
 
 
-def exit_code(verdict: Verdict | None) -> int:
+def exit_code(verdict: Verdict | None, *, stale: bool = False) -> int:
     """The code for one verdict; None is a target that was never looked at."""
     if verdict in _GOOD_VERDICTS:
-        return OK
+        # Good news that is old is no news.
+        return NO_VERDICT if stale else OK
     return BAD if verdict in _BAD_VERDICTS else NO_VERDICT
 
 

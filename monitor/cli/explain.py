@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from functools import partial
+from typing import Annotated
 
 import typer
 
 from monitor.cli import exits
 from monitor.cli.locate import database_url
-from monitor.cli.options import ConfigOption, DatabaseOption, JsonOption
+from monitor.cli.options import ConfigOption, DatabaseOption, JsonOption, TargetOption, checked
 from monitor.cli.output import print_error, print_json
 from monitor.cli.render_explain import print_explanation
 from monitor.cli.stored import stored
@@ -26,7 +27,7 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 @app.command()
 def explain(
     *,
-    target: Annotated[str, typer.Option(metavar="NAME", help="Name of the target.")],
+    target: TargetOption,
     at: Annotated[str, typer.Option(help="ISO time, epoch seconds, now or -2h.")] = "now",
     span: Annotated[
         str, typer.Option(help="How much of the past to show, at least: 6h, 30m.")
@@ -54,31 +55,19 @@ def explain(
             f"no look at {target} within the last {format_duration(STALE_SECONDS)} of that time;"
             " explained is the last one before"
         )
-    return _code(document, stale=stale)
-
-
-def _code(document: dict[str, Any], *, stale: bool) -> int:
     verdict = document["verdict"]
-    code = exits.exit_code(Verdict(verdict["verdict"]) if verdict else None)
-    # Good news that is old is no news.
-    return exits.NO_VERDICT if stale and code == exits.OK else code
+    return exits.exit_code(Verdict(verdict["verdict"]) if verdict else None, stale=stale)
 
 
 def _moment(text: str, now: float) -> float:
-    try:
-        moment = parse_point(text, now)
-    except ValueError as error:
-        raise ConfigError(f"--at {error}") from None
+    moment = checked("--at", partial(parse_point, now=now), text)
     if moment > now:
         raise ConfigError("--at must not lie in the future")
     return moment
 
 
 def _span(text: str) -> float:
-    try:
-        seconds = parse_duration(text)
-    except ValueError as error:
-        raise ConfigError(f"--span {error}") from None
+    seconds = checked("--span", parse_duration, text)
     if not 0.0 < seconds <= LONGEST_SHOWN:
         raise ConfigError(f"--span must lie between 1s and {format_duration(LONGEST_SHOWN)}")
     return seconds

@@ -6,13 +6,22 @@ import csv
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, fields
+from functools import partial
 from typing import Annotated, Any
 
 import typer
 
 from monitor.cli import exits
 from monitor.cli.locate import database_url
-from monitor.cli.options import ConfigOption, DatabaseOption, JsonOption
+from monitor.cli.options import (
+    ConfigOption,
+    DatabaseOption,
+    EndOption,
+    JsonOption,
+    StartOption,
+    TargetOption,
+    checked,
+)
 from monitor.cli.output import print_json
 from monitor.cli.render_history import print_history
 from monitor.cli.stored import stored
@@ -31,11 +40,9 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 @app.command()
 def history(
     *,
-    target: Annotated[str, typer.Option(metavar="NAME", help="Name of the target.")],
-    start: Annotated[
-        str, typer.Option(help="ISO time, epoch seconds or -2h: before now.")
-    ] = "-1h",
-    end: Annotated[str, typer.Option(help="The same, or now.")] = "now",
+    target: TargetOption,
+    start: StartOption = "-1h",
+    end: EndOption = "now",
     step: Annotated[str, typer.Option(help="Length of a row: 60s, 5m, 1h.")] = "60s",
     config: ConfigOption = None,
     database: DatabaseOption = None,
@@ -46,7 +53,8 @@ def history(
     if json and as_csv:
         raise ConfigError("give one of --json and --csv")
     now = SystemClock().utc()
-    span = _point("--start", start, now), _point("--end", end, now)
+    read = partial(parse_point, now=now)
+    span = checked("--start", read, start), checked("--end", read, end)
     if span[0] >= span[1]:
         raise ConfigError("--start must lie before --end")
     seconds = _step(step)
@@ -73,18 +81,8 @@ def _print_csv(rows: Sequence[HistoryRow]) -> None:
     writer.writerows(_document(row) for row in rows)
 
 
-def _point(option: str, text: str, now: float) -> float:
-    try:
-        return parse_point(text, now)
-    except ValueError as error:
-        raise ConfigError(f"{option} {error}") from None
-
-
 def _step(text: str) -> float:
-    try:
-        step = parse_duration(text)
-    except ValueError as error:
-        raise ConfigError(f"--step {error}") from None
+    step = checked("--step", parse_duration, text)
     if step < 1:
         raise ConfigError("--step must be at least 1s")
     return step

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from monitor.cli.options import CONFIG_FILE, CONFIG_VARIABLE
+from monitor.cli.options import CONFIG_FILE, CONFIG_VARIABLE, checked
 from monitor.config.load import load
 from monitor.config.schema import DEFAULT_DATABASE
 from monitor.config.values import check_secret_database_url
-from monitor.model import ConfigError
 
 
 def named_config(given: Path | None) -> Path | None:
@@ -26,10 +25,7 @@ def find_config(given: Path | None) -> Path | None:
 
 def checked_database(url: str) -> str:
     """``--database``, or a ``ConfigError`` that does not repeat it."""
-    try:
-        return check_secret_database_url(url)
-    except ValueError as error:
-        raise ConfigError(f"--database {error}") from None
+    return checked("--database", check_secret_database_url, url)
 
 
 def database_url(database: str | None, config: Path | None) -> str:

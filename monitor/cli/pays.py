@@ -11,7 +11,14 @@ from monitor.baselines.paying import pays as find_paying
 from monitor.baselines.spans import compared, fitting
 from monitor.cli import exits
 from monitor.cli.locate import database_url
-from monitor.cli.options import ConfigOption, DatabaseOption, JsonOption
+from monitor.cli.options import (
+    ConfigOption,
+    DatabaseOption,
+    EndOption,
+    JsonOption,
+    StartOption,
+    TargetOption,
+)
 from monitor.cli.output import print_json
 from monitor.cli.render_baseline import print_paying
 from monitor.cli.spans import baseline_for, checked_span, read_intervals
@@ -29,11 +36,9 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 @app.command()
 def pays(
     *,
-    target: Annotated[str, typer.Option(metavar="NAME", help="Name of the target.")],
-    start: Annotated[
-        str, typer.Option(help="ISO time, epoch seconds or -2h: before now.")
-    ] = "-7d",
-    end: Annotated[str, typer.Option(help="The same, or now.")] = "now",
+    target: TargetOption,
+    start: StartOption = "-7d",
+    end: EndOption = "now",
     baseline: Annotated[
         str | None,
         typer.Option(metavar="FILE|NAME", help="Instead of the service's active one."),

@@ -9,7 +9,7 @@ import typer
 from monitor.baselines.origin import whoami
 from monitor.cli import exits
 from monitor.cli.locate import database_url
-from monitor.cli.options import ConfigOption, DatabaseOption, JsonOption
+from monitor.cli.options import ConfigOption, DatabaseOption, JsonOption, TargetOption
 from monitor.cli.output import print_json, print_text
 from monitor.cli.render_explain import print_reference
 from monitor.cli.stored import stored
@@ -26,8 +26,6 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-
-TargetOption = Annotated[str, typer.Option("--target", metavar="NAME", help="Name of the target.")]
 
 
 @app.command()

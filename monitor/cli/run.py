@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from monitor.cli.locate import checked_database, find_config, named_config
-from monitor.cli.options import ConfigOption, DatabaseOption
+from monitor.cli.options import ConfigOption, DatabaseOption, checked
 from monitor.clock import SystemClock
 from monitor.config.build import build
 from monitor.config.load import load, redacted
@@ -119,17 +119,11 @@ def _services(urls: Sequence[str]) -> list[dict[str, object]]:
     """One service for each host, in the order of the flags."""
     hosts: dict[str, list[str]] = {}
     for url in dict.fromkeys(urls):
-        try:
-            checked = parse_target_url(url)
-        except ValueError as error:
-            raise ConfigError(f"--target {error}") from None
-        hosts.setdefault(host_of(checked), []).append(checked)
+        address = checked("--target", parse_target_url, url)
+        hosts.setdefault(host_of(address), []).append(address)
     return [{"name": h, "speculative": {"targets": targets}} for h, targets in hosts.items()]
 
 
 def _checked_listen(text: str) -> str:
-    try:
-        parse_listen(text)
-    except ValueError as error:
-        raise ConfigError(f"--listen {error}") from None
+    checked("--listen", parse_listen, text)
     return text

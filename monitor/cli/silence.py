@@ -12,7 +12,7 @@ from monitor.alerting.silences import Silence, parse_weekly
 from monitor.baselines.origin import whoami
 from monitor.cli import exits
 from monitor.cli.locate import database_url
-from monitor.cli.options import ConfigOption, DatabaseOption, JsonOption
+from monitor.cli.options import ConfigOption, DatabaseOption, JsonOption, checked
 from monitor.cli.output import clean, print_json, print_text
 from monitor.cli.stored import stored
 from monitor.cli.times import parse_time
@@ -72,7 +72,7 @@ def add(
         created_at=now,
         starts_at=starts_at,
         ends_at=ends_at,
-        weekly=None if weekly is None else _weekly(weekly),
+        weekly=None if weekly is None else checked("--weekly", parse_weekly, weekly),
         holds_rollback=hold_rollback,
     )
     with stored(database_url(database, config)) as repository:
@@ -132,17 +132,7 @@ def _time(option: str, text: str, now: float) -> float:
 
 
 def _matcher(text: str) -> Matcher:
-    try:
-        return parse_matcher(text)
-    except ValueError as error:
-        raise ConfigError(f"{clean(text, 100)!r} {error}") from None
-
-
-def _weekly(text: str) -> Any:
-    try:
-        return parse_weekly(text)
-    except ValueError as error:
-        raise ConfigError(f"--weekly {error}") from None
+    return checked(repr(clean(text, 100)), parse_matcher, text)
 
 
 def _document(silence: Silence, now: float) -> dict[str, Any]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from monitor.baselines.spans import Interval, Span, summarise, totals
 from monitor.cli.named_baseline import stored_baseline
+from monitor.cli.options import checked
 from monitor.cli.times import parse_point
 from monitor.health.baseline import Baseline
 from monitor.model import ConfigError
@@ -21,10 +24,8 @@ def parse_span(option: str, text: str, now: float) -> tuple[float, float]:
 
 def checked_span(option: str, start: str, end: str, now: float) -> tuple[float, float]:
     """The same from two texts."""
-    try:
-        span = parse_point(start, now), parse_point(end, now)
-    except ValueError as error:
-        raise ConfigError(f"{option} {error}") from None
+    read = partial(parse_point, now=now)
+    span = checked(option, read, start), checked(option, read, end)
     if span[0] >= span[1]:
         raise ConfigError(f"{option}: the start must lie before the end")
     return span

@@ -68,6 +68,6 @@ def _stale_targets(service: Mapping[str, Any]) -> list[str]:
 
 def _code(service: Mapping[str, Any]) -> int:
     verdict = service["verdict"]
-    code = exits.exit_code(None if verdict is None else Verdict(verdict))
-    # Good news that is old is no news.
-    return exits.NO_VERDICT if code == exits.OK and _stale_targets(service) else code
+    return exits.exit_code(
+        None if verdict is None else Verdict(verdict), stale=bool(_stale_targets(service))
+    )

@@ -119,6 +119,12 @@ def parse_target_url(text: str) -> str:
     return text.strip().rstrip("/")
 
 
+def parse_base_url(text: str) -> str:
+    """The same with a scheme, for what is asked beside ``/metrics``."""
+    url = parse_target_url(text)
+    return url if "://" in url else f"http://{url}"
+
+
 def default_target_name(url: str) -> str:
     """``host:port[/path]`` of a URL that ``parse_target_url`` has accepted."""
     address = parse_url(url)
