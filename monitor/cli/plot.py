@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
+from typing import NamedTuple
 
 from monitor.cli.output import is_plain_terminal
 
@@ -16,12 +17,26 @@ _ROOM = 9
 _CLOCK_TICKS = 5
 
 
+class _Signs(NamedTuple):
+    """What a plot is drawn with."""
+
+    dot: str
+    line: str
+    rule: str
+    corner: str
+    bar: str
+    upright: str
+
+
+_ASCII = _Signs("*", ".", "-", "+", "|", "!")
+_DRAWN = _Signs("●", "·", "─", "└", "│", "┊")
+
+
 def plot(
     points: Sequence[tuple[float, float]],
     *,
     unit: str,
     mark: float | None = None,
-    from_zero: bool = True,
 ) -> str:
     """The points over log2 of their first figure, joined by a dotted line.
 
@@ -29,31 +44,26 @@ def plot(
         points: Ascending in the first figure, which is above 0.
         unit: What the second figure is in; stands above the axis.
         mark: A level to draw a line at.
-        from_zero: Whether the axis begins at zero.
     """
     if not points:
         return ""
-    dot, line, rule, corner, bar = ("*", ".", "-", "+", "|")
-    if not is_plain_terminal():
-        dot, line, rule, corner, bar = ("●", "·", "─", "└", "│")
+    signs = _signs()
     rows = [[" "] * _WIDTH for _ in range(_HEIGHT)]
-    x_of, y_of, top, bottom = _scales(points, mark, from_zero=from_zero)
+    top = max([mark or 0.0, *(y for _, y in points)]) or 1.0
+    first, last = math.log2(points[0][0]), math.log2(points[-1][0])
+    x_of = _Scale(first, last, 0, _WIDTH - 1, logarithmic=True)
+    y_of = _Scale(0.0, top, _HEIGHT - 1, 0)
     if mark is not None:
-        rows[y_of(mark)] = [rule] * _WIDTH
+        rows[y_of(mark)] = [signs.rule] * _WIDTH
     for one, other in pairwise(points):
         for column in range(x_of(one[0]), x_of(other[0]) + 1):
-            rows[y_of(_between(one, other, column, x_of))][column] = line
+            rows[y_of(_between(one, other, column, x_of))][column] = signs.line
     for x, y in points:
-        rows[y_of(y)][x_of(x)] = dot
-    labels = {0: top, _HEIGHT - 1: bottom}
+        rows[y_of(y)][x_of(x)] = signs.dot
+    labels = {0: top, _HEIGHT - 1: 0.0}
     if mark is not None:
         labels.setdefault(y_of(mark), mark)
-    body = [
-        f"{_label(labels.get(number)):>{_ROOM - 2}} {bar}{''.join(row).rstrip()}"
-        for number, row in enumerate(rows)
-    ]
-    axis = f"{'':>{_ROOM - 1}}{corner}{rule * _WIDTH}"
-    return "\n".join([f"{unit:>{_ROOM - 2}}", *body, axis, _ticks([x for x, _ in points], x_of)])
+    return _framed(rows, signs, labels, unit, _ticks([x for x, _ in points], x_of))
 
 
 def plot_over_time(
@@ -76,26 +86,39 @@ def plot_over_time(
     points = [(at, value) for at, value in points if span[0] <= at <= span[1]]
     if not points:
         return ""
-    dot, rule, corner, bar, upright = ("*", "-", "+", "|", "!")
-    if not is_plain_terminal():
-        dot, rule, corner, bar, upright = ("●", "─", "└", "│", "┊")
+    signs = _signs()
     top = max(*(value for _, value in points), *marks, 1e-9)
     x_of, y_of = _Scale(*span, 0, _WIDTH - 1), _Scale(0.0, top, _HEIGHT - 1, 0)
     rows = [[" "] * _WIDTH for _ in range(_HEIGHT)]
     for mark in marks:
-        rows[y_of(mark)] = [rule] * _WIDTH
+        rows[y_of(mark)] = [signs.rule] * _WIDTH
     if moment is not None and span[0] <= moment <= span[1]:
         for row in rows:
-            row[x_of(moment)] = upright
+            row[x_of(moment)] = signs.upright
     for at, value in points:
-        rows[y_of(value)][x_of(at)] = dot
+        rows[y_of(value)][x_of(at)] = signs.dot
     labels = {0: top, _HEIGHT - 1: 0.0} | {y_of(mark): mark for mark in marks}
+    return _framed(rows, signs, labels, unit, _clock_ticks(span, x_of))
+
+
+def _signs() -> _Signs:
+    return _ASCII if is_plain_terminal() else _DRAWN
+
+
+def _framed(
+    rows: Sequence[Sequence[str]],
+    signs: _Signs,
+    labels: Mapping[int, float],
+    unit: str,
+    ticks: str,
+) -> str:
+    """The rows of a plot between its two axes, some of them with their level before them."""
     body = [
-        f"{_label(labels.get(number)):>{_ROOM - 2}} {bar}{''.join(row).rstrip()}"
+        f"{_label(labels.get(number)):>{_ROOM - 2}} {signs.bar}{''.join(row).rstrip()}"
         for number, row in enumerate(rows)
     ]
-    axis = f"{'':>{_ROOM - 1}}{corner}{rule * _WIDTH}"
-    return "\n".join([f"{unit:>{_ROOM - 2}}", *body, axis, _clock_ticks(span, x_of)])
+    axis = f"{'':>{_ROOM - 1}}{signs.corner}{signs.rule * _WIDTH}"
+    return "\n".join([f"{unit:>{_ROOM - 2}}", *body, axis, ticks])
 
 
 def _clock_ticks(span: tuple[float, float], x_of: _Scale) -> str:
@@ -107,19 +130,6 @@ def _clock_ticks(span: tuple[float, float], x_of: _Scale) -> str:
         column = min(x_of(at), _WIDTH - len(label))
         cells[column : column + len(label)] = label
     return " " * _ROOM + "".join(cells).rstrip()
-
-
-def _scales(
-    points: Sequence[tuple[float, float]], mark: float | None, *, from_zero: bool
-) -> tuple[_Scale, _Scale, float, float]:
-    values = [y for _, y in points] + ([mark] if mark is not None else [])
-    top = max(values)
-    bottom = 0.0 if from_zero else min(values)
-    if top <= bottom:
-        top = bottom + (abs(bottom) or 1.0)
-    first, last = math.log2(points[0][0]), math.log2(points[-1][0])
-    x_of = _Scale(first, last, 0, _WIDTH - 1, logarithmic=True)
-    return x_of, _Scale(bottom, top, _HEIGHT - 1, 0), top, bottom
 
 
 class _Scale:

@@ -95,6 +95,32 @@ def named_rows(rows: Iterable[tuple[str, str]], indent: int = 0) -> Table:
     return table
 
 
+def cause_and_action(document: Document) -> list[tuple[str, str]]:
+    """The rows that name a cause and what to do, where there is such."""
+    return [
+        (name, str(document[key]).replace("_", " "))
+        for name, key in (("cause", "cause"), ("do", "action"))
+        if document.get(key) not in (None, "none")
+    ]
+
+
+def headed_table(*titles: str | Text, left: int | None = None) -> Table:
+    """A table without lines; with ``left`` its columns from that one on are figures."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for index, title in enumerate(titles):
+        is_figure = left is not None and index >= left
+        heading = text(title) if isinstance(title, str) else title
+        table.add_column(heading, justify="right" if is_figure else "left")
+    return table
+
+
+def bar(share: float, width: int) -> Text:
+    """A bar that is filled up to a share between 0 and 1."""
+    full, rest = ("#", ".") if is_plain_terminal() else ("█", "░")
+    filled = round(width * min(max(share, 0.0), 1.0))
+    return Text(full * filled, style="green").append(rest * (width - filled), style="dim")
+
+
 def _block(document: Document, *, verbose: bool) -> RenderableType:
     parts: list[RenderableType] = [_headline(document), text(document.get("sentence") or "")]
     rows = [*_figures(document), *_surroundings(document)]
@@ -140,12 +166,7 @@ def _figures(document: Document) -> list[tuple[str, str]]:
     what_if = document.get("what_if")
     if what_if and what_if.get("note"):
         rows.append(("what if", str(what_if["note"])))
-    rows += [
-        (name, str(document[key]).replace("_", " "))
-        for name, key in (("cause", "cause"), ("do", "action"))
-        if document.get(key) not in (None, "none")
-    ]
-    return rows
+    return rows + cause_and_action(document)
 
 
 def _surroundings(document: Document) -> list[tuple[str, str]]:
@@ -214,14 +235,12 @@ def _positions(document: Document) -> Table | None:
     if not positions:
         return None
     table = Table.grid(padding=(0, 2))
-    full, rest = ("#", ".") if is_plain_terminal() else ("█", "░")
     for entry in positions:
-        filled = round(_BAR * min(max(entry["rate"], 0.0), 1.0))
-        bar = Text(full * filled, style="green").append(rest * (_BAR - filled), style="dim")
         # At the first position the two rates are the same.
         conditional = entry.get("conditional") if entry["position"] else None
         after = f"{_percent(conditional)} once the one before was" if conditional else ""
-        table.add_row(str(entry["position"]), bar, _percent(entry["rate"]), text(after, "dim"))
+        filled = bar(entry["rate"], _BAR)
+        table.add_row(str(entry["position"]), filled, _percent(entry["rate"]), text(after, "dim"))
     return table
 
 

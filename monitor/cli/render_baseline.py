@@ -12,12 +12,21 @@ from rich.text import Text
 
 from monitor.cli.output import clean
 from monitor.cli.plot import plot
-from monitor.cli.render import format_estimate, format_moment, named_rows, print_rich, text
+from monitor.cli.render import (
+    format_estimate,
+    format_moment,
+    headed_table,
+    named_rows,
+    print_rich,
+    text,
+)
 from monitor.cli.render_status import format_age
 
 Document = Mapping[str, Any]
 
 _NAME = 40
+_WORTH_SAYING = 0.01
+"""Share of the decode time beyond the baseline that is told."""
 _ANSWERS = {"pays": "green", "costs": "bold red", "neutral": "cyan", "undecided": "blue"}
 
 
@@ -28,7 +37,7 @@ def print_baselines(documents: Sequence[Document], now: float) -> None:
             text("no baseline is stored yet: 'monitor baseline record', 'import' or 'bench'")
         )
         return
-    table = _table("id", "service", "name", "loads", "from", "age", "")
+    table = headed_table("id", "service", "name", "loads", "from", "age", "")
     for one in documents:
         low, high = one["running_range"]
         state = "active" if one["active"] else "deleted" if one["deleted_at"] else ""
@@ -83,7 +92,7 @@ def print_stored(one: Document) -> None:
 def print_levels(documents: Sequence[Document], *, against: str | None) -> None:
     """The levels of a load run, and a plot of them."""
     columns = ["running", "ms/token", "TTFT ms", "requests", "errors", "tokens/chunk"]
-    table = _table(*columns, *(["baseline", "speedup"] if against else []), left=0)
+    table = headed_table(*columns, *(["baseline", "speedup"] if against else []), left=0)
     for one in documents:
         row = [
             f"{one['concurrency']}",
@@ -111,7 +120,9 @@ def print_levels(documents: Sequence[Document], *, against: str | None) -> None:
 
 def print_curves(one: Document) -> None:
     """Two curves side by side."""
-    table = _table("running", f"{one['first']} ms", f"{one['second']} ms", "difference", left=0)
+    table = headed_table(
+        "running", f"{one['first']} ms", f"{one['second']} ms", "difference", left=0
+    )
     for load in one["loads"]:
         table.add_row(
             text(f"{load['running']:.3g}"),
@@ -125,7 +136,7 @@ def print_curves(one: Document) -> None:
 def print_comparison(one: Document) -> None:
     """Two spans side by side."""
     sides = one["first"], one["second"]
-    table = _table("", *(text(side["name"], limit=_NAME) for side in sides), "difference")
+    table = headed_table("", *(text(side["name"], limit=_NAME) for side in sides), "difference")
     for name, cells in _comparison_rows(one):
         table.add_row(text(name, "dim"), *(text(cell) for cell in cells))
     parts: list[RenderableType] = [text(one["sentence"], "bold"), Text(), table]
@@ -144,14 +155,16 @@ def print_paying(one: Document) -> None:
             )
         )
     if one["loads"]:
-        loads = _table("running", "speedup", "limits", "", "accepted", "decoding", left=0)
+        loads = headed_table("running", "speedup", "limits", "", "accepted", "decoding", left=0)
         for entry in one["loads"]:
-            loads.add_row(*_paying_row(f"{entry['running']:.3g}", entry))
+            accepted = _share(entry["acceptance_rate"])
+            loads.add_row(*_paying_row(f"{entry['running']:.3g}", entry, accepted))
         curve = [(entry["running"], entry["speedup"]["value"]) for entry in one["loads"]]
         parts += [Text(), loads, Text(), Text(plot(curve, unit="times", mark=1.0))]
-        hours = _table("hour UTC", "speedup", "limits", "", "running", "decoding", left=0)
+        hours = headed_table("hour UTC", "speedup", "limits", "", "running", "decoding", left=0)
         for entry in one["hours"]:
-            hours.add_row(*_paying_row(f"{entry['hour']:02d}", entry))
+            running = _figure(entry["running"], "{:.1f}")
+            hours.add_row(*_paying_row(f"{entry['hour']:02d}", entry, running))
         parts += [Padding(text("running requests", "dim"), (0, 0, 1, 9)), hours]
     if one["uncompared_share"] > _WORTH_SAYING:
         share = one["uncompared_share"] * 100.0
@@ -161,23 +174,15 @@ def print_paying(one: Document) -> None:
     print_rich(Group(*parts, *_notes(one["notes"])))
 
 
-_WORTH_SAYING = 0.01
-
-
-def _paying_row(first: str, entry: Document) -> list[Text]:
+def _paying_row(first: str, entry: Document, about: str) -> list[Text]:
     gain = entry["speedup"]
     limits = f"{gain['low']:.2f}-{gain['high']:.2f}" if gain["low"] is not None else "-"
-    fourth = (
-        _figure(entry["running"], "{:.1f}")
-        if "running" in entry and "hour" in entry
-        else _share(entry.get("acceptance_rate"))
-    )
     return [
         text(first),
         text(f"{gain['value']:.2f}"),
         text(limits),
         text(entry["answer"], _ANSWERS[entry["answer"]]),
-        text(fourth),
+        text(about),
         text(f"{entry['decode_seconds']:.0f} s"),
     ]
 
@@ -201,7 +206,7 @@ def _comparison_rows(one: Document) -> list[tuple[str, list[str]]]:
 
 
 def _points(points: Sequence[Document]) -> Table:
-    table = _table(
+    table = headed_table(
         "running", "ms/token", "seconds", "requests", "spread", "prompt tokens", "cached", left=0
     )
     for point in points:
@@ -239,16 +244,6 @@ def _origin(one: Document, now: float) -> list[tuple[str, str]]:
 
 def _notes(notes: Sequence[str]) -> list[RenderableType]:
     return [Text(), *(text(f"- {note}", "yellow") for note in notes)] if notes else []
-
-
-def _table(*titles: str | Text, left: int | None = None) -> Table:
-    """A table without lines; with ``left`` its columns from that one on are figures."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for index, title in enumerate(titles):
-        is_figure = left is not None and index >= left
-        heading = text(title) if isinstance(title, str) else title
-        table.add_column(heading, justify="right" if is_figure else "left")
-    return table
 
 
 def _ms(seconds: float | None) -> str:

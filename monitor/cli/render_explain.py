@@ -13,7 +13,16 @@ from rich.text import Text
 
 from monitor.cli.output import clean, is_plain_terminal
 from monitor.cli.plot import plot_over_time
-from monitor.cli.render import format_moment, named_rows, print_rich, text, verdict_text
+from monitor.cli.render import (
+    bar,
+    cause_and_action,
+    format_estimate,
+    format_moment,
+    named_rows,
+    print_rich,
+    text,
+    verdict_text,
+)
 from monitor.cli.render_status import format_age
 from monitor.cli.times import parse_time
 
@@ -68,7 +77,8 @@ def print_reference(document: Document, now: float) -> None:
         title = "accepted by hour of day, UTC, and the requests behind it"
         parts += [text(title, "bold"), _hours(reference), Text()]
     orders = [("order", _order(order, now)) for order in document["orders"]]
-    parts += [named_rows([order], indent=2) for order in orders]
+    if orders:
+        parts.append(named_rows(orders, indent=2))
     print_rich(Group(*parts))
 
 
@@ -86,13 +96,8 @@ def _headline(document: Document, moment: float) -> list[RenderableType]:
     # The stored sentence is that of the change; judged again, it has the figures of the moment.
     source = again if again and again["agrees"] else verdict or {}
     parts = [line, text(source.get("sentence") or "no verdict was stored yet")]
-    rows = [
-        (name, str(source[key]).replace("_", " "))
-        for name, key in (("cause", "cause"), ("do", "action"))
-        if source.get(key) not in (None, "none")
-    ]
-    rows.append(("explained", f"as of {format_moment(document['at'])}"))
-    return [*parts, named_rows(rows, indent=2)]
+    explained = ("explained", f"as of {format_moment(document['at'])}")
+    return [*parts, named_rows([*cause_and_action(source), explained], indent=2)]
 
 
 def _plots(document: Document) -> list[RenderableType]:
@@ -148,11 +153,11 @@ def _figures(document: Document) -> Rows:
     seconds = parse_time(sums["end"]) - parse_time(sums["start"])
     rows = [("window", f"{seconds:.0f} s up to {format_moment(sums['end'])}{_tried(document)}")]
     if sums["draft_tokens"] > 0:
-        rate = _interval(accepted["rate"], 100.0, "{:.1f}", " %")
+        rate = format_estimate(accepted["rate"], "{:.1f}", " %", scale=100.0)
         tokens = f"{sums['accepted_tokens']:,.0f} of {sums['draft_tokens']:,.0f} draft tokens"
         rows.append(("acceptance rate", f"{tokens} = {rate}"))
     if accepted["length"] is not None:
-        length = _interval(accepted["length"], 1.0, "{:.2f}", " tokens per draft")
+        length = format_estimate(accepted["length"], "{:.2f}", " tokens per draft")
         rows.append(("acceptance length", length))
     if accepted["design_effect"] is not None:
         rows.append(
@@ -195,21 +200,11 @@ def _tried(document: Document) -> str:
 def _speedup(gain: Document) -> str:
     if gain["speedup"] is None:
         return f"not known: {gain['why_not']}"
-    shown = _interval(gain["speedup"], 1.0, "{:.2f}", " times")
+    shown = format_estimate(gain["speedup"], "{:.2f}", " times")
     if not gain["compared_seconds"]:
         return shown
     needed = f"{gain['baseline_seconds']:,.1f} s that {clean(str(gain['baseline']), _NAME)} needs"
     return f"{needed} / {gain['compared_seconds']:,.1f} s of decoding = {shown}"
-
-
-def _interval(estimate: Document | None, scale: float, form: str, unit: str) -> str:
-    if estimate is None:
-        return "not known"
-    shown = form.format(scale * estimate["value"]) + unit
-    low, high = estimate["low"], estimate["high"]
-    if low is None or high is None:
-        return shown
-    return f"{shown} ({form.format(scale * low)} to {form.format(scale * high)})"
 
 
 def _normal(document: Document) -> Rows:
@@ -331,7 +326,6 @@ def _or_assumed(figure: Document, form: str) -> str:
 
 
 def _hours(reference: Document) -> RenderableType:
-    full, rest = ("#", ".") if is_plain_terminal() else ("█", "░")
     table = Table.grid(padding=(0, 2))
     table.add_column()
     table.add_column()
@@ -339,13 +333,10 @@ def _hours(reference: Document) -> RenderableType:
     table.add_column(justify="right")
     for hour in reference["hours"]:
         rate = hour["rate"]
-        filled = round(_BAR * min(max(rate or 0.0, 0.0), 1.0))
         now = "bold" if hour["hour"] == reference["hour"] else ""
-        bar = Text(full * filled, style="green")
-        bar.append(rest * (_BAR - filled), style="dim")
         table.add_row(
             text(f"{hour['hour']:02}", now),
-            bar if rate is not None else Text(""),
+            bar(rate, _BAR) if rate is not None else Text(""),
             text(f"{100.0 * rate:.1f} %" if rate is not None else "-", now),
             text(f"{hour['requests']:,.0f}", "dim"),
         )

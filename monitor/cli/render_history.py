@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.table import Table
-
-from monitor.cli.render import format_moment, print_rich, text, verdict_text
+from monitor.cli.render import format_moment, headed_table, print_rich, text, verdict_text
 
 _COLUMNS = (
     ("drafts", "drafts", "{:.0f}"),
@@ -24,11 +22,7 @@ def print_history(rows: Sequence[Mapping[str, Any]]) -> None:
     if not rows:
         print_rich(text("nothing is known of this time"))
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("at")
-    table.add_column("verdict")
-    for title, _, _ in _COLUMNS:
-        table.add_column(title, justify="right")
+    table = headed_table("at", "verdict", *(title for title, _, _ in _COLUMNS), left=2)
     for row in rows:
         figures = [_figure(row[key], form, key) for _, key, form in _COLUMNS]
         table.add_row(format_moment(row["at"]), verdict_text(row["verdict"]), *figures)
