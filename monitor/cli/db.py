@@ -7,13 +7,18 @@ from typing import Annotated
 import typer
 
 from monitor.cli import exits
+from monitor.cli.options import JsonOption
 from monitor.cli.output import print_json, print_text
+from monitor.config.schema import DEFAULT_DATABASE
 from monitor.store import schema
 from monitor.store.schema import SchemaCheck, SchemaState
 
-app = typer.Typer(help="Look after the schema of the database.", no_args_is_help=True)
-
-DEFAULT_DATABASE = "sqlite:///monitor.db"
+app = typer.Typer(
+    help="Look after the schema of the database.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
 
 Database = Annotated[
     str,
@@ -25,7 +30,6 @@ Database = Annotated[
         show_default=False,
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
 @app.command()
@@ -35,17 +39,17 @@ def upgrade(database: Database = DEFAULT_DATABASE) -> None:
 
 
 @app.command()
-def current(database: Database = DEFAULT_DATABASE, *, as_json: Json = False) -> None:
+def current(database: Database = DEFAULT_DATABASE, *, json: JsonOption = False) -> None:
     """Show the revision of the schema."""
     found = schema.check(database)
-    _print(found, found.found or "empty", as_json=as_json)
+    _print(found, found.found or "empty", as_json=json)
 
 
 @app.command()
-def check(database: Database = DEFAULT_DATABASE, *, as_json: Json = False) -> None:
+def check(database: Database = DEFAULT_DATABASE, *, json: JsonOption = False) -> None:
     """Exit with 0 if the schema is the one this release wants, with 1 if it is not."""
     found = schema.check(database)
-    _print(found, found.sentence, as_json=as_json)
+    _print(found, found.sentence, as_json=json)
     if found.state is not SchemaState.CURRENT:
         raise typer.Exit(exits.BAD)
 
