@@ -8,14 +8,22 @@ from typing import Annotated, Any
 
 import typer
 
+from monitor.alerting import text
+from monitor.alerting.model import Notification, Reason, Severity, State
+from monitor.alerting.notifiers.base import Message
+from monitor.alerting.payload import payload
 from monitor.cli import exits
 from monitor.cli.locate import database_url, find_config
 from monitor.cli.options import ConfigOption, DatabaseOption, JsonOption
 from monitor.cli.output import clean, print_error, print_json, print_text
 from monitor.cli.stored import stored
 from monitor.clock import SystemClock
+from monitor.config.load import load
+from monitor.config.problems import did_you_mean
+from monitor.logs import REDACTOR
 from monitor.model import ConfigError, DeliveryError
 from monitor.report import iso
+from monitor.store.alerts import Delivery, Incident, IncidentFilter
 
 deadletter = typer.Typer(
     help="See and put back the notifications that were given up.",
@@ -34,8 +42,6 @@ def list_(
     json: JsonOption = False,
 ) -> int:
     """List the incidents that are open; exit code 1 when there is one."""
-    from monitor.store.alerts import IncidentFilter  # noqa: PLC0415 - rules need no database
-
     which = IncidentFilter.ALL if with_ended else IncidentFilter.OPEN
     with stored(database_url(database, config)) as repository:
         found = repository.alerts.incidents(which, limit)
@@ -56,9 +62,6 @@ def show(
     json: JsonOption = False,
 ) -> int:
     """Show an incident, its latest message, and who was told what."""
-    from monitor.alerting import text  # noqa: PLC0415
-    from monitor.alerting.payload import payload  # noqa: PLC0415
-
     with stored(database_url(database, config)) as repository:
         story = repository.alerts.incident(incident)
     deliveries = [_delivery(one) for one in story.deliveries]
@@ -80,11 +83,8 @@ def try_receiver(
     config: ConfigOption = None,
 ) -> int:
     """Send a marked test message to a receiver, once, and say what happened."""
-    from monitor.alerting.notifiers.base import Message  # noqa: PLC0415
+    # What sends messages takes long to import, and only this command sends any.
     from monitor.alerting.notifiers.make import make_notifier  # noqa: PLC0415
-    from monitor.config.load import load  # noqa: PLC0415
-    from monitor.config.problems import did_you_mean  # noqa: PLC0415
-    from monitor.logs import REDACTOR  # noqa: PLC0415
 
     path = find_config(config)
     if path is None:
@@ -151,14 +151,7 @@ def requeue(
     return exits.OK
 
 
-def _test_notification(now: float) -> Any:
-    from monitor.alerting.model import (  # noqa: PLC0415
-        Notification,
-        Reason,
-        Severity,
-        State,
-    )
-
+def _test_notification(now: float) -> Notification:
     return Notification(
         incident=f"test-{secrets.token_hex(8)}",
         sequence=1,
@@ -179,7 +172,7 @@ def _test_notification(now: float) -> Any:
     )
 
 
-def _incident(incident: Any) -> dict[str, Any]:
+def _incident(incident: Incident) -> dict[str, Any]:
     ended = incident.ended_at
     times = {
         "started_at": iso(incident.started_at),
@@ -189,7 +182,7 @@ def _incident(incident: Any) -> dict[str, Any]:
     return {**asdict(incident), **times}
 
 
-def _incident_line(incident: Any) -> str:
+def _incident_line(incident: Incident) -> str:
     state = incident.severity if incident.ended_at is None else "ended"
     return (
         f"{clean(incident.id, 12)}  {state:8}  since {iso(incident.started_at)[:16]}Z"
@@ -197,7 +190,7 @@ def _incident_line(incident: Any) -> str:
     )
 
 
-def _delivery(delivery: Any) -> dict[str, Any]:
+def _delivery(delivery: Delivery) -> dict[str, Any]:
     times = {
         name: None if (at := getattr(delivery, name)) is None else iso(at)
         for name in ("at", "next_at", "settled_at")

@@ -8,13 +8,13 @@ import typer
 
 from monitor.baselines.curves import compare_curves
 from monitor.baselines.documents import baseline_document, curve_comparison_document, documents
-from monitor.baselines.origin import whoami
 from monitor.cli import baseline_bench, baseline_import, baseline_record, exits
 from monitor.cli.locate import database_url
 from monitor.cli.options import ConfigOption, DatabaseOption, JsonOption
 from monitor.cli.output import print_json, print_text
 from monitor.cli.render_baseline import print_baseline, print_baselines, print_curves
 from monitor.cli.stored import stored
+from monitor.cli.whoami import whoami
 from monitor.clock import SystemClock
 from monitor.model import ConfigError
 

@@ -13,7 +13,6 @@ from pydantic import SecretStr
 
 from monitor.baselines.bench import Ladder, LevelResult, choose_path, run_ladder
 from monitor.baselines.documents import baseline_document, level_document
-from monitor.baselines.origin import whoami
 from monitor.baselines.prompts import read_prompts
 from monitor.baselines.recorder import Plan, Recorder, RefusedError
 from monitor.baselines.runs import points_of
@@ -30,6 +29,7 @@ from monitor.cli.options import ConfigOption, DatabaseOption, JsonOption, checke
 from monitor.cli.output import print_error, print_json
 from monitor.cli.render_baseline import print_levels, print_stored
 from monitor.cli.stored import storing
+from monitor.cli.whoami import whoami
 from monitor.clock import Clock, SystemClock
 from monitor.config.values import AUTO, check_name, default_target_name, parse_base_url
 from monitor.health.baseline import Baseline

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from monitor.baselines.importing import Format, read_files
-from monitor.baselines.origin import whoami
 from monitor.cli import exits
 from monitor.cli.baseline_new import (
     ActivateOption,
@@ -19,6 +18,7 @@ from monitor.cli.baseline_new import (
 from monitor.cli.locate import database_url
 from monitor.cli.options import ConfigOption, DatabaseOption, JsonOption, checked
 from monitor.cli.stored import storing
+from monitor.cli.whoami import whoami
 from monitor.clock import SystemClock
 from monitor.config.values import AUTO, check_name, parse_engine
 from monitor.model import Engine

@@ -12,7 +12,6 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from monitor.baselines import recorder
-from monitor.baselines.origin import whoami
 from monitor.baselines.recorder import Plan, Recording, RefusedError
 from monitor.cli import exits
 from monitor.cli.baseline_new import (
@@ -38,6 +37,7 @@ from monitor.cli.options import (
 )
 from monitor.cli.output import as_ascii, is_plain_terminal, print_error
 from monitor.cli.stored import storing
+from monitor.cli.whoami import whoami
 from monitor.clock import SystemClock
 from monitor.config.values import (
     AUTO,

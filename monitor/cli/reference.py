@@ -6,13 +6,13 @@ from typing import Annotated, Any
 
 import typer
 
-from monitor.baselines.origin import whoami
 from monitor.cli import exits
 from monitor.cli.locate import database_url
 from monitor.cli.options import ConfigOption, DatabaseOption, JsonOption, TargetOption
 from monitor.cli.output import print_json, print_text
 from monitor.cli.render_explain import print_reference
 from monitor.cli.stored import stored
+from monitor.cli.whoami import whoami
 from monitor.clock import SystemClock
 from monitor.explain.document import order_document, reference_document
 from monitor.health.orders import Order, OrderKind

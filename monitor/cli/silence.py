@@ -9,13 +9,13 @@ import typer
 
 from monitor.alerting.routes import Matcher, parse_matcher
 from monitor.alerting.silences import Silence, parse_weekly
-from monitor.baselines.origin import whoami
 from monitor.cli import exits
 from monitor.cli.locate import database_url
 from monitor.cli.options import ConfigOption, DatabaseOption, JsonOption, checked
 from monitor.cli.output import clean, print_json, print_text
 from monitor.cli.stored import stored
 from monitor.cli.times import parse_time
+from monitor.cli.whoami import whoami
 from monitor.clock import SystemClock
 from monitor.config.values import parse_duration
 from monitor.model import ConfigError

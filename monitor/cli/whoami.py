@@ -1,4 +1,4 @@
-"""Who does it, for the records."""
+"""Who runs a command, for the records."""
 
 from __future__ import annotations
 
