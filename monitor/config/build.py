@@ -88,6 +88,11 @@ class _Builder:
     def _problem(self, path: KeyPath, message: str) -> None:
         self._problems.append(Problem(path, message))
 
+    def _problems_of(self, path: KeyPath, error: ConfigError) -> None:
+        """Each mistake in a file, at the key that names it."""
+        for line in str(error).splitlines():
+            self._problem(path, line)
+
     def _path(self, name: str) -> Path:
         return self._source.folder / name
 
@@ -130,8 +135,7 @@ class _Builder:
         try:
             return load_rules(paths, defaults=alerts.default_rules).rules
         except ConfigError as error:
-            for line in str(error).splitlines():
-                self._problem(("alerts", "rules"), line)
+            self._problems_of(("alerts", "rules"), error)
             return ()
 
     def _judge(self, index: int, service: Service) -> JudgeSettings:
@@ -151,8 +155,7 @@ class _Builder:
         try:
             return load_baseline(self._path(curve))
         except ConfigError as error:
-            for line in str(error).splitlines():
-                self._problem(path, line)
+            self._problems_of(path, error)
             return None
 
     def _credentials(self, index: int, service: Service) -> Credentials:

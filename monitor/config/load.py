@@ -66,7 +66,7 @@ def loads(text: str, source: Source) -> Loaded:
 
 
 def load_settings(path: Path, environ: Mapping[str, str] = os.environ) -> DaemonSettings:
-    """The settings that a configuration file leads to; what a reload calls again."""
+    """The settings that a configuration file leads to."""
     return load(path).settings(environ)
 
 

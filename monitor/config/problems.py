@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -72,6 +72,16 @@ def format_path(path: KeyPath) -> str:
             key = part if _SHOWABLE_KEY.fullmatch(part) else "(key not shown)"
             text += f".{key}" if text else key
     return text
+
+
+def repeated_names(section: str, names: Iterable[str]) -> Iterator[Problem]:
+    """A mistake for each entry of a list that has the name of an earlier one."""
+    seen: dict[str, int] = {}
+    for index, name in enumerate(names):
+        first = seen.setdefault(name, index)
+        if first != index:
+            message = f"is the name of {section}[{first}] already: names must be unique"
+            yield Problem((section, index, "name"), message)
 
 
 def did_you_mean(word: str, known: Collection[str]) -> str:

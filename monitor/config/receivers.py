@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Protocol, Self
+from typing import Annotated, Protocol, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
@@ -20,8 +20,8 @@ from monitor.alerting.receivers import (
 from monitor.alerting.routes import Route, Routing, parse_matcher
 from monitor.alerting.signing import decode_key
 from monitor.config import values
-from monitor.config.problems import KeyPath, Problem, did_you_mean
-from monitor.config.section import Duration, EnvironmentName, FileName, Name, Section
+from monitor.config.problems import KeyPath, Problem, did_you_mean, repeated_names
+from monitor.config.section import Duration, EnvironmentName, FileName, Name, Section, check_choice
 
 _KINDS = ("webhook", "alertmanager", "apprise", "command")
 
@@ -29,11 +29,6 @@ _KINDS = ("webhook", "alertmanager", "apprise", "command")
 def _check_matcher(text: str) -> str:
     parse_matcher(text)
     return text
-
-
-def _check_plain_url(text: str) -> str:
-    checked = values.parse_target_url(text)
-    return checked if "://" in checked else f"http://{checked}"
 
 
 class SigningKey(Section):
@@ -44,31 +39,35 @@ class SigningKey(Section):
 
     @model_validator(mode="after")
     def _one(self) -> Self:
-        if (self.key_file is None) == (self.key_env is None):
-            raise ValueError("must have one of key_file and key_env")
+        check_choice(self, "key_file", "key_env", required=True)
         return self
 
 
-def _one_url(section: Any) -> None:
-    if (section.url_file is None) == (section.url_env is None):
-        raise ValueError("must have one of url_file and url_env")
-
-
-def _refuse_url(data: object) -> object:
-    # What stands in a URL of this kind is what one needs to send under our name.
-    if isinstance(data, dict) and "url" in data:
-        raise ValueError(
-            "has url, which is a secret here: write the URL to a file and name that with "
-            "url_file, or name an environment variable with url_env"
-        )
-    return data
-
-
-class WebhookReceiver(Section):
-    """A URL that messages are posted to."""
+class _SecretUrl(Section):
+    """A receiver whose URL is all that one needs to send under our name."""
 
     url_file: FileName | None = Field(None, description="File that holds the URL.")
     url_env: EnvironmentName | None = Field(None, description="Variable that holds it.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_plain_url(cls, data: object) -> object:
+        if isinstance(data, dict) and "url" in data:
+            raise ValueError(
+                "has url, which is a secret here: write the URL to a file and name that with "
+                "url_file, or name an environment variable with url_env"
+            )
+        return data
+
+    @model_validator(mode="after")
+    def _one_url(self) -> Self:
+        check_choice(self, "url_file", "url_env", required=True)
+        return self
+
+
+class WebhookReceiver(_SecretUrl):
+    """A URL that messages are posted to."""
+
     format: WebhookFormat = Field(
         WebhookFormat.MONITOR, description="Our JSON, or that of Alertmanager's webhooks."
     )
@@ -79,23 +78,16 @@ class WebhookReceiver(Section):
     bearer_env: EnvironmentName | None = Field(None, description="Variable that holds it.")
     ca_file: FileName | None = Field(None, description="Authorities to trust, PEM.")
 
-    @model_validator(mode="before")
-    @classmethod
-    def _no_plain_url(cls, data: object) -> object:
-        return _refuse_url(data)
-
     @model_validator(mode="after")
-    def _whole(self) -> Self:
-        _one_url(self)
-        if self.bearer_file is not None and self.bearer_env is not None:
-            raise ValueError("must have one of bearer_file and bearer_env")
+    def _one_bearer(self) -> Self:
+        check_choice(self, "bearer_file", "bearer_env")
         return self
 
 
 class AlertmanagerReceiver(Section):
     """An Alertmanager, told through its API."""
 
-    url: Annotated[str, AfterValidator(_check_plain_url)] | None = Field(
+    url: Annotated[str, AfterValidator(values.parse_base_url)] | None = Field(
         None, description="Where it is, without /api/v2/alerts."
     )
     url_file: FileName | None = Field(None, description="File with the URL, if it is a secret.")
@@ -106,28 +98,15 @@ class AlertmanagerReceiver(Section):
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
-        if sum(x is not None for x in (self.url, self.url_file, self.url_env)) != 1:
-            raise ValueError("must have one of url, url_file and url_env")
-        if self.bearer_file is not None and self.bearer_env is not None:
-            raise ValueError("must have one of bearer_file and bearer_env")
+        check_choice(self, "url", "url_file", "url_env", required=True)
+        check_choice(self, "bearer_file", "bearer_env")
         return self
 
 
-class AppriseReceiver(Section):
+class AppriseReceiver(_SecretUrl):
     """A service that Apprise knows: a chat, mail, a pager."""
 
     url_file: FileName | None = Field(None, description="File that holds Apprise's URL.")
-    url_env: EnvironmentName | None = Field(None, description="Variable that holds it.")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _no_plain_url(cls, data: object) -> object:
-        return _refuse_url(data)
-
-    @model_validator(mode="after")
-    def _whole(self) -> Self:
-        _one_url(self)
-        return self
 
 
 class CommandReceiver(Section):
@@ -182,16 +161,11 @@ class _Config(Protocol):
 
 def misfits(config: _Config) -> list[Problem]:
     """What does not fit together."""
-    found: list[Problem] = []
-    seen: dict[str, int] = {}
-    for index, receiver in enumerate(config.receivers):
-        first = seen.setdefault(receiver.name, index)
-        if first != index:
-            message = f"is the name of receivers[{first}] already: names must be unique"
-            found.append(Problem(("receivers", index, "name"), message))
+    names = [receiver.name for receiver in config.receivers]
+    found, known = [*repeated_names("receivers", names)], set(names)
 
     def hint(name: str) -> str:
-        return did_you_mean(name, seen) if seen else "none is configured"
+        return did_you_mean(name, known) if known else "none is configured"
 
     for index, route in enumerate(config.routes):
         found += [
@@ -201,7 +175,7 @@ def misfits(config: _Config) -> list[Problem]:
                 depends=(("receivers",),),
             )
             for number, name in enumerate(route.receivers)
-            if name not in seen
+            if name not in known
         ]
     if config.routes and config.routes[-1].match:
         message = (

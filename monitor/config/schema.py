@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, mo
 
 from monitor.config import values
 from monitor.config.receivers import Receiver, RouteEntry
-from monitor.config.section import Duration, EnvironmentName, FileName, Name, Section
+from monitor.config.section import Duration, EnvironmentName, FileName, Name, Section, check_choice
 from monitor.model import Engine
 from monitor.settings import DEFAULT_INTERVAL, DEFAULT_JUDGED, DEFAULT_WINDOWS
 
@@ -88,12 +88,9 @@ class Auth(Section):
 
     @model_validator(mode="after")
     def _one_method(self) -> Self:
-        passwords = (self.password_file, self.password_env)
-        if sum(x is not None for x in (self.bearer_file, self.bearer_env, self.username)) > 1:
-            raise ValueError("must have one of bearer_file, bearer_env and username")
-        if all(passwords):
-            raise ValueError("must have one of password_file and password_env")
-        if any(passwords) != (self.username is not None):
+        check_choice(self, "bearer_file", "bearer_env", "username")
+        check_choice(self, "password_file", "password_env")
+        if bool(self.password_file or self.password_env) != (self.username is not None):
             raise ValueError("needs username together with password_file or password_env")
         return self
 

@@ -41,3 +41,11 @@ class Section(BaseModel):
         if not isinstance(data, dict):
             return data
         return {k: v for k, v in data.items() if v is not None or k not in cls.model_fields}
+
+
+def check_choice(section: Section, *names: str, required: bool = False) -> None:
+    """Raises ``ValueError`` if several of these keys are given, or none where one must be."""
+    given = sum(getattr(section, name) is not None for name in names)
+    if given > 1 or (required and not given):
+        *others, last = names
+        raise ValueError(f"must have one of {', '.join(others)} and {last}")

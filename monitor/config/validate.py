@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from monitor.config.problems import KeyPath, Problem, did_you_mean
+from monitor.config.problems import KeyPath, Problem, did_you_mean, repeated_names
 from monitor.config.receivers import misfits as receiver_misfits
 from monitor.config.schema import Config, Service, Target
 from monitor.config.values import default_target_name
@@ -194,7 +194,7 @@ def _misfits(config: Config) -> Iterator[Problem]:
     if not set(judged) <= set(config.windows):
         yield Problem(("judged_windows",), "must be among the windows", depends=(("windows",),))
     yield from _timeouts(config)
-    yield from _repeated_services(config)
+    yield from repeated_names("services", (service.name for service in config.services))
     yield from _repeated_targets(config)
     yield from receiver_misfits(config)
     for index, service in enumerate(config.services):
@@ -216,15 +216,6 @@ def _timeouts(config: Config) -> Iterator[Problem]:
         if target.timeout is not None and target.timeout >= interval:
             depends = (("scrape", "interval"), (*path, "interval"))
             yield Problem((*path, "timeout"), "must be shorter than the interval", depends=depends)
-
-
-def _repeated_services(config: Config) -> Iterator[Problem]:
-    seen: dict[str, int] = {}
-    for index, service in enumerate(config.services):
-        first = seen.setdefault(service.name, index)
-        if first != index:
-            message = f"is the name of services[{first}] already: names must be unique"
-            yield Problem(("services", index, "name"), message)
 
 
 def _repeated_targets(config: Config) -> Iterator[Problem]:

@@ -120,7 +120,7 @@ def parse_target_url(text: str) -> str:
 
 
 def parse_base_url(text: str) -> str:
-    """The same with a scheme, for what is asked beside ``/metrics``."""
+    """The same with its scheme, which is ``http`` where none was written."""
     url = parse_target_url(text)
     return url if "://" in url else f"http://{url}"
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.config.example import EXAMPLE
-from monitor.config.load import load, load_settings, loads, redacted, to_yaml
+from monitor.config.load import load, loads, redacted, to_yaml
 from monitor.config.problems import Source
 from monitor.config.schema import Config
 from monitor.config.values import format_duration, format_size, parse_duration, parse_size
@@ -66,7 +66,7 @@ def settings_of(text: str, environ: dict[str, str] | None = None) -> DaemonSetti
 
 
 def test_every_key_reaches_the_settings(full: Path) -> None:
-    settings = load_settings(full, {"KIMI_PASSWORD": "pa55word"})
+    settings = load(full).settings({"KIMI_PASSWORD": "pa55word"})
 
     assert settings.database == "sqlite:///monitor.db"
     assert (settings.host, settings.port) == ("127.0.0.1", 9465)
@@ -163,7 +163,7 @@ def test_the_database_url_may_come_from_a_variable_or_a_file(tmp_path: Path) -> 
     assert loaded.database({"DB": url}) == url
     (tmp_path / "db").write_text(f"{url}\n")
     (tmp_path / "m.yaml").write_text(f"database_file: db\n{SERVICE}")
-    assert load_settings(tmp_path / "m.yaml", {}).database == url
+    assert load(tmp_path / "m.yaml").settings({}).database == url
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_secrets_that_are_not_there_are_listed_with_their_lines(
 def test_mistakes_in_a_curve_are_listed_at_its_key(full: Path) -> None:
     (full.parent / "curves" / "kimi.json").write_text('{"points": [{"running": 0}]}')
     with pytest.raises(ConfigError) as caught:
-        load_settings(full, {"KIMI_PASSWORD": "x"})
+        load(full).settings({"KIMI_PASSWORD": "x"})
     lines = str(caught.value).splitlines()
     assert len(lines) == 2
     assert all(": services[0].baseline.curve: baseline " in line for line in lines)
@@ -238,16 +238,16 @@ def test_no_secret_is_shown_or_hashed(full: Path) -> None:
 
 def test_the_hash_follows_the_values_and_the_curve_only(full: Path) -> None:
     environ = {"KIMI_PASSWORD": "x"}
-    before = load_settings(full, environ).config_hash
+    before = load(full).settings(environ).config_hash
     full.write_text(f"# a comment\n{FULL}")
-    assert load_settings(full, environ).config_hash == before
+    assert load(full).settings(environ).config_hash == before
     (full.parent / "curves" / "kimi.json").write_text(
         '{"points": [{"running": 1, "tpot": 0.013}]}'
     )
-    changed = load_settings(full, environ).config_hash
+    changed = load(full).settings(environ).config_hash
     assert changed != before
     full.write_text(FULL.replace("0.35", "0.36"))
-    assert load_settings(full, environ).config_hash not in (before, changed)
+    assert load(full).settings(environ).config_hash not in (before, changed)
 
 
 SHARES = st.floats(0.001, 0.999)
