@@ -16,15 +16,15 @@ import structlog
 
 from monitor.alerting.notifiers.base import Message, Notifier
 from monitor.alerting.notifiers.make import make_notifier
-from monitor.alerting.outbox import GiveUp, after_failure, backoff
 from monitor.alerting.receivers import ReceiverSettings
+from monitor.alerting.retry import GiveUp, after_failure, backoff
 from monitor.clock import Clock
 from monitor.logs import REDACTOR
 from monitor.model import DeliveryError, StoreError
 from monitor.store.outbox import Claimed, Outbox
 
 POLL_SECONDS = 1.0
-"""How often a worker looks for work that nobody told it of, such as that of another process."""
+"""How often a worker looks for work: its own process and others put it there unasked."""
 STORE_SECONDS = 5.0
 """How long a worker leaves a database alone that did not answer."""
 LEASE_ROOM = 60.0
@@ -74,7 +74,7 @@ class Worker:
             return self._step()
         except StoreError as error:
             if str(error) != self._store_problem:
-                _log.error("the outbox cannot be read", error=str(error), receiver=self._name)
+                _log.error("the outbox does not answer", error=str(error), receiver=self._name)
             self._store_problem = str(error)
             return STORE_SECONDS
 
@@ -190,18 +190,14 @@ class _Running:
 
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
-        self.wake = threading.Event()
-        self.ending = False
+        self.ending = threading.Event()
         name = f"deliver-{worker.settings.name}"
         self.thread = threading.Thread(target=self._serve, name=name, daemon=True)
 
     def _serve(self) -> None:
         try:
-            while not self.ending:
-                self.wake.clear()
-                wait = self._step()
-                if wait > 0 and not self.ending:
-                    self.wake.wait(wait)
+            while not self.ending.is_set():
+                self.ending.wait(self._step())
         finally:
             self.worker.close()
 
@@ -217,8 +213,8 @@ class _Running:
 class Delivery:
     """All receivers with a worker each.
 
-    ``start``, ``reload`` and ``stop`` belong to one thread; ``wake`` and ``counts`` may be
-    called from any.
+    ``start``, ``reload`` and ``stop`` may be called from any thread, but never two at once;
+    ``counts`` also beside them.
     """
 
     def __init__(
@@ -266,11 +262,6 @@ class Delivery:
             kept[running.worker.settings.name] = running
         self._running = kept
 
-    def wake(self) -> None:
-        """Tells the workers that there may be work; called after a transaction with rows."""
-        for running in tuple(self._running.values()):
-            running.wake.set()
-
     def stop(self, timeout: float) -> bool:
         """Ends all workers; False when one was still sending at the end of the time.
 
@@ -295,7 +286,6 @@ class Delivery:
         return _Running(worker)
 
     def _end(self, running: _Running) -> None:
-        running.ending = True
-        running.wake.set()
+        running.ending.set()
         self._leaving = [other for other in self._leaving if other.thread.is_alive()]
         self._leaving.append(running)

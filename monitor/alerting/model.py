@@ -68,8 +68,3 @@ class Notification:
     """The document of the assessment (``monitor.report.to_document``)."""
     runbook: str | None = None
     votes_for_rollback: bool = False
-
-    @property
-    def id(self) -> str:
-        """Constant over all attempts to deliver it, so that receivers can drop doubles."""
-        return f"{self.incident}.{self.sequence}"

@@ -9,10 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import unicodedata
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
+from monitor.alerting import wording
 from monitor.alerting.documents import redacted
 from monitor.alerting.model import Notification, State
 from monitor.report import iso
@@ -156,13 +157,7 @@ def alert_annotations(notification: Notification, *, test: bool = False) -> dict
 
 def plain(text: str, length: int = _TEXT) -> str:
     """Text of others in one line: no control characters, none that turn the writing round."""
-    kept = "".join(c if _is_plain(c) else " " for c in text[: length + 1])
-    kept = " ".join(kept.split())
-    return kept if len(kept) <= length else kept[: length - 1] + "…"
-
-
-def _is_plain(char: str) -> bool:
-    return char.isprintable() and unicodedata.category(char) != "Cf"
+    return wording.plain(text[: length + 1], length)
 
 
 def _labels(labels: Mapping[str, str]) -> dict[str, str]:
@@ -192,7 +187,4 @@ def _fingerprint(labels: Mapping[str, str]) -> str:
 
 def _quoted(text: str) -> str:
     """An argument as a shell takes it, whatever is in it."""
-    text = plain(text, _LABEL_LENGTH)
-    if re.fullmatch(r"[\w@%+=:,./-]+", text, re.ASCII):
-        return text
-    return "'" + text.replace("'", "'\"'\"'") + "'"
+    return shlex.quote(plain(text, _LABEL_LENGTH))

@@ -6,7 +6,7 @@ ends one: a server that is idle or cannot be reached has not recovered.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from monitor.alerting.model import Severity
 from monitor.model import Action, Alarm, Assessment, Cause, Estimate, Verdict
 
-SPECULATIVE, BASELINE = "speculative", "baseline"
+SPECULATIVE = "speculative"
 EVERYTHING = "all"
 """Stands for all other rules in ``Rule.mutes``."""
 
@@ -278,8 +278,7 @@ def _opposite(limit: Limit) -> Limit:
     return limit._replace(is_below=not limit.is_below, by=turned[limit.by])
 
 
-def _any(patterns: Iterable[str], text: str) -> bool:
-    patterns = tuple(patterns)
+def _any(patterns: Sequence[str], text: str) -> bool:
     return not patterns or any(fnmatchcase(text, pattern) for pattern in patterns)
 
 

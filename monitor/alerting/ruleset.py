@@ -13,9 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, mod
 
 from monitor.alerting.model import Severity
 from monitor.alerting.rules import (
-    BASELINE,
     EVERYTHING,
-    SPECULATIVE,
     BaselineState,
     By,
     Condition,
@@ -33,6 +31,7 @@ from monitor.config.validate import validate_as
 from monitor.config.yaml_tree import YamlError, parse_yaml
 from monitor.model import Action, Alarm, Cause, Verdict
 from monitor.resources import data_dir
+from monitor.settings import Role
 
 MAX_BYTES = 1_000_000
 DEFAULT_FILE = "default.yaml"
@@ -59,11 +58,6 @@ def _word(kind: type[E]) -> BeforeValidator:
         return kind(value)
 
     return BeforeValidator(parse)
-
-
-class _Role(StrEnum):
-    SPECULATIVE = SPECULATIVE
-    BASELINE = BASELINE
 
 
 def _parse_bound(value: object) -> float | str:
@@ -112,7 +106,7 @@ SeverityWord = Annotated[Severity, _word(Severity)]
 ByWord = Annotated[By, _word(By)]
 AlarmWord = Annotated[Alarm, _word(Alarm)]
 BaselineWord = Annotated[BaselineState, _word(BaselineState)]
-RoleWord = Annotated[_Role, _word(_Role)]
+RoleWord = Annotated[Role, _word(Role)]
 Span = Annotated[
     float,
     BeforeValidator(values.parse_duration, json_schema_input_type=str | float),
@@ -221,7 +215,7 @@ class Only(Section):
 
     services: tuple[Pattern, ...] = ()
     targets: tuple[Pattern, ...] = ()
-    roles: tuple[RoleWord, ...] = (_Role.SPECULATIVE,)
+    roles: tuple[RoleWord, ...] = (Role.SPECULATIVE,)
     labels: dict[Label, Pattern] = Field(default_factory=dict)
 
     def matcher(self) -> Matcher:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 from monitor.alerting.routes import Matcher, matches_all
@@ -114,8 +114,3 @@ def _parse_days(text: str) -> tuple[int, ...]:
         length = (DAYS.index(last) - start) % len(DAYS) if dash else 0
         days |= {(start + step) % len(DAYS) for step in range(length + 1)}
     return tuple(sorted(days))
-
-
-def shown_time(at: float) -> str:
-    """A time for a sentence."""
-    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M} UTC"

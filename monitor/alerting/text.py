@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from monitor.alerting.documents import redacted
 from monitor.alerting.model import Notification, Reason, State
 from monitor.alerting.payload import commands, plain
-from monitor.alerting.silences import shown_time
 
 MAX_TITLE = 200
 MAX_BODY = 3_500
@@ -102,5 +102,9 @@ def _is_number(value: object) -> bool:
 
 def _since(n: Notification) -> str:
     if n.ended_at is None:
-        return f"Since {shown_time(n.started_at)}"
-    return f"From {shown_time(n.started_at)} to {shown_time(n.ended_at)}"
+        return f"Since {_time(n.started_at)}"
+    return f"From {_time(n.started_at)} to {_time(n.ended_at)}"
+
+
+def _time(at: float) -> str:
+    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M} UTC"

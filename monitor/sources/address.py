@@ -86,12 +86,6 @@ def parse_url(url: str) -> Address:
     )
 
 
-def normalise_url(url: str) -> str:
-    """The URL that is really asked, without user name and password."""
-    address = parse_url(url)
-    return f"{address.scheme}://{address.authority}{address.resource}"
-
-
 def authorization(address: Address, credentials: Credentials) -> str | None:
     """The value of the ``Authorization`` header; credentials win over those in the URL."""
     if credentials.bearer is not None:

@@ -211,7 +211,7 @@ class AlertStore:
             How many; call it again until there are none.
         """
         with writing(self._engine) as connection:
-            waiting = select(outbox.c.incident).where(outbox.c.state == OutboxState.WAITING)
+            waiting = select(outbox.c.incident).where(outbox.c.state == OutboxState.WAITING.value)
             query = (
                 select(incidents.c.id)
                 .where(incidents.c.ended_at < before, incidents.c.at < before)
@@ -237,6 +237,7 @@ def _add(
 ) -> bool:
     """Stores one notification unless it is there; whether it was new."""
     n = notification
+    stored = to_stored(n)
     statement = (
         insert_into(connection.engine, notifications)
         .values(
@@ -244,7 +245,7 @@ def _add(
             sequence=n.sequence,
             at=n.at,
             reason=n.reason.value,
-            document=to_json(to_stored(n)),
+            document=to_json(stored),
         )
         .on_conflict_do_nothing()
         .returning(notifications.c.id)
@@ -252,7 +253,7 @@ def _add(
     key = connection.execute(statement).scalar()
     if key is None:
         return False
-    _save_incident(connection, n)
+    _save_incident(connection, n, stored)
     labels = labels_of(n)
     silence = next((s for s in silences if s.covers(labels, now)), None)
     told = _told(connection, n.incident)
@@ -320,7 +321,8 @@ def _told(connection: Connection, incident: str) -> frozenset[str]:
     return frozenset(connection.scalars(query))
 
 
-def _save_incident(connection: Connection, n: Notification) -> None:
+def _save_incident(connection: Connection, n: Notification, stored: Mapping[str, Any]) -> None:
+    """Puts an incident where this notification tells that it stands, unless a later one did."""
     values: Mapping[str, Any] = {
         "id": n.incident,
         "rule": n.rule,
@@ -332,8 +334,8 @@ def _save_incident(connection: Connection, n: Notification) -> None:
         "ended_at": n.ended_at,
         "at": n.at,
         "sequence": n.sequence,
-        "title": clean_text(to_stored(n)["title"]),
-        "sentence": clean_text(to_stored(n)["sentence"]),
+        "title": clean_text(stored["title"]),
+        "sentence": clean_text(stored["sentence"]),
     }
     statement = insert_into(connection.engine, incidents).values(**values)
     connection.execute(

@@ -19,8 +19,6 @@ class Origin(StrEnum):
     """Read from the result of a load tool."""
     BENCH = "bench"
     """Measured by a load run of our own."""
-    CONTROL = "control"
-    """Measured on the baseline side of a service while both sides run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +88,3 @@ class StoredBaseline:
     def baseline(self) -> Baseline:
         """The curve as the health core compares with it."""
         return Baseline(self.label, self.points, self.identity)
-
-
-@dataclass(frozen=True, slots=True)
-class Activation:
-    """From ``at`` on, this baseline is the one of its service; None is none."""
-
-    at: float
-    service: str
-    baseline_id: int | None
-    who: str

@@ -18,7 +18,6 @@ from monitor.health.baseline import Baseline, BaselinePoint
 from monitor.model import Engine as ModelServer
 from monitor.model import Identity, StoreError
 from monitor.store.baseline_rows import (
-    Activation,
     NewBaseline,
     Origin,
     Provenance,
@@ -122,18 +121,6 @@ class Baselines:
             marks = {"deleted_at": now, "deleted_by": clean_text(who)}
             connection.execute(update(baselines).where(baselines.c.id == found.id).values(marks))
             return _one(connection, _query().where(baselines.c.id == found.id))
-
-    def activations(self, service: str) -> list[Activation]:
-        """Which baseline was active since when, the oldest first."""
-        table = baseline_activations
-        query = (
-            select(table.c.at, services.c.name, table.c.baseline_id, table.c.who)
-            .join_from(table, services)
-            .where(services.c.name == service)
-            .order_by(table.c.id)
-        )
-        with reading(self._engine) as connection:
-            return [Activation(*row) for row in connection.execute(query)]
 
 
 def _lock_service(connection: Connection, service: str) -> int:

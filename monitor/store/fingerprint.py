@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from monitor.model import Identity
+from typing import Any
+
+from monitor.model import Engine, Identity
 from monitor.store.text import LABEL_LENGTH, clean_text
 
 MAX_INTEGER = 2**31 - 1
@@ -17,6 +19,11 @@ def clean_identity(identity: Identity) -> Identity:
         draft_size=_clean_number(identity.draft_size),
         tensor_parallel=_clean_number(identity.tensor_parallel),
     )
+
+
+def read_identity(engine: str | None, *rest: Any) -> Identity:
+    """The identity from its columns, in the order of its parts."""
+    return Identity(Engine(engine) if engine else None, *rest)
 
 
 def follow(before: Identity, now: Identity) -> Identity:

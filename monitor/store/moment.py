@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from sqlalchemy import Connection, func, select
 
-from monitor.model import Engine, Identity, Verdict
+from monitor.model import Identity, Verdict
+from monitor.store.fingerprint import read_identity
 from monitor.store.history import HISTORY_SECONDS, load_samples
 from monitor.store.orders import load_orders
 from monitor.store.registry import load_facts, load_judge
@@ -107,7 +108,4 @@ def _load_identities(
         .where(column.target_id == target_id, column.since <= at)
         .order_by(column.since)
     )
-    return tuple(
-        (since, Identity(Engine(engine) if engine else None, *rest))
-        for since, engine, *rest in connection.execute(query)
-    )
+    return tuple((since, read_identity(*parts)) for since, *parts in connection.execute(query))

@@ -22,16 +22,19 @@ from sqlalchemy import (
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from monitor.alerting.documents import from_stored
-from monitor.alerting.model import Notification, Reason
+from monitor.alerting.model import Notification, Reason, State
+from monitor.alerting.retry import LONGEST_ASKED
 from monitor.model import StoreError
 from monitor.store.connect import reading, writing
 from monitor.store.tables import incidents, notifications, outbox
-from monitor.store.text import clean_text
+from monitor.store.text import clean_optional, clean_text
 
-LONGEST_WAIT = 3600.0
+LONGEST_WAIT = LONGEST_ASKED
 """No row waits longer for its next attempt, and no lease lasts longer."""
 _TRIES = 8
 """How many rows a claim tries for when other senders are faster."""
+_FREE: dict[str, Any] = {"lease_owner": None, "lease_until": None}
+"""The values of a row that nobody has in hand."""
 
 
 class OutboxState(StrEnum):
@@ -139,7 +142,7 @@ class Outbox:
             update(outbox)
             .where(outbox.c.id == claimed.id, outbox.c.lease_owner == claimed.owner)
             .where(outbox.c.state == OutboxState.WAITING.value)
-            .values(next_at=until, lease_owner=None, lease_until=None, problem=clean_text(problem))
+            .values({"next_at": until, "problem": clean_text(problem), **_FREE})
         )
         with writing(self._engine) as connection:
             return connection.execute(statement).rowcount == 1
@@ -154,13 +157,7 @@ class Outbox:
             update(outbox)
             .where(outbox.c.state == OutboxState.WAITING.value)
             .where(outbox.c.receiver.not_in(list(receivers)))
-            .values(
-                state=OutboxState.DEAD.value,
-                settled_at=now,
-                problem="the receiver is no longer configured",
-                lease_owner=None,
-                lease_until=None,
-            )
+            .values(_settled(OutboxState.DEAD, now, "the receiver is no longer configured"))
         )
         with writing(self._engine) as connection:
             return connection.execute(statement).rowcount
@@ -207,11 +204,10 @@ class Outbox:
             "created_at": now,
             "next_at": now,
             "settled_at": None,
-            "lease_owner": None,
-            "lease_until": None,
+            **_FREE,
         }
         with writing(self._engine) as connection:
-            count = connection.execute(statement.values(**values)).rowcount
+            count = connection.execute(statement.values(values)).rowcount
         if key is not None and count == 0:
             raise StoreError(
                 f"there is no dead letter {key}; 'monitor alerts deadletter list' lists them"
@@ -251,7 +247,7 @@ class Outbox:
             .join(incidents, incidents.c.id == row.incident)
             .where(row.receiver == receiver, row.state == OutboxState.SENT.value, ~newer)
             .where(column.reason != Reason.NO_DATA.value)
-            .where(incidents.c.ended_at.is_(None), incidents.c.state != "resolved")
+            .where(incidents.c.ended_at.is_(None), incidents.c.state != State.RESOLVED.value)
             .order_by(row.id)
         )
         with reading(self._engine) as connection:
@@ -265,15 +261,15 @@ class Outbox:
         )
         if owner is not None:
             statement = statement.where(outbox.c.lease_owner == owner)
-        values = {
-            "state": state.value,
-            "settled_at": now,
-            "problem": None if problem is None else clean_text(problem),
-            "lease_owner": None,
-            "lease_until": None,
-        }
         with writing(self._engine) as connection:
-            return connection.execute(statement.values(**values)).rowcount == 1
+            found = connection.execute(statement.values(_settled(state, now, problem)))
+            return found.rowcount == 1
+
+
+def _settled(state: OutboxState, now: float, problem: str | None) -> dict[str, Any]:
+    """The values of a row that is not to be sent any more."""
+    text = clean_optional(problem)
+    return {"state": state.value, "settled_at": now, "problem": text, **_FREE}
 
 
 def _is_free(column: ReadOnlyColumnCollection[str, Any], now: float) -> ColumnElement[bool]:

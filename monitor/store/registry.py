@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from sqlalchemy import Connection, select, update
 
 from monitor.health.judging import JudgeSettings
-from monitor.model import Engine, Identity
+from monitor.model import Identity
 from monitor.settings import TargetSettings
 from monitor.store.connect import insert_into
+from monitor.store.fingerprint import read_identity
 from monitor.store.rows import TargetFacts
 from monitor.store.tables import fingerprints, services, targets
 from monitor.store.text import clean_text, public_url, to_json
@@ -43,8 +44,7 @@ def load_facts(connection: Connection, target_id: int) -> TargetFacts:
         .order_by(fingerprints.c.since.desc())
         .limit(1)
     ).first()
-    engine, *rest = parts or [None] * len(Identity._fields)
-    identity = Identity(Engine(engine) if engine else None, *rest)
+    identity = Identity() if parts is None else read_identity(*parts)
     return TargetFacts(name, service, role, json.loads(settings)["interval"], identity)
 
 

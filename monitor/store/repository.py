@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Engine, select
 
 from monitor.alerting.routes import Routing
 from monitor.health.orders import Order
-from monitor.model import Increment, StoreError, Verdict
+from monitor.model import Increment, StoreError
 from monitor.settings import TargetSettings
 from monitor.store.alerts import AlertStore
 from monitor.store.baselines import Baselines
@@ -27,16 +27,16 @@ from monitor.store.rows import (
     StoredOrder,
     StoredState,
     TargetFacts,
-    VerdictChange,
 )
 from monitor.store.status import load_statuses
-from monitor.store.tables import target_states, targets, verdicts
+from monitor.store.tables import target_states, targets
 
 
 class Repository:
     """Reads and writes what the monitor knows, each call in a transaction of its own.
 
-    Reading is safe from any thread; ``register`` and ``write_round`` belong to one thread.
+    All is safe from any thread, but ``register``, ``route`` and ``write_round`` share what is
+    remembered of the targets: no two of them at once.
     All methods raise ``StoreError`` when the database does not take part.
     """
 
@@ -146,21 +146,6 @@ class Repository:
         """The latest assessment of every live target, by service."""
         with reading(self._engine) as connection:
             return load_statuses(connection)
-
-    def verdict_changes(self, target: str, start: float, end: float) -> list[VerdictChange]:
-        """The changes from ``start`` to ``end``, ascending in time."""
-        names = ("at", "verdict", "cause", "action", "sentence", "document")
-        with reading(self._engine) as connection:
-            query = (
-                select(*(verdicts.c[name] for name in names))
-                .where(verdicts.c.target_id == _target_id(connection, target))
-                .where(verdicts.c.at.between(start, end))
-                .order_by(verdicts.c.at)
-            )
-            return [
-                VerdictChange(at, Verdict(verdict), *parts)
-                for at, verdict, *parts in connection.execute(query)
-            ]
 
     def history(self, target: str, start: float, end: float, step: float) -> list[HistoryRow]:
         """The past of a target in steps, ascending in time.

@@ -60,11 +60,6 @@ def upgrade(url: str) -> str:
         engine.dispose()
 
 
-def current(url: str) -> str | None:
-    """The revision of the database at ``url``; None when it is empty or missing."""
-    return check(url).found
-
-
 def check(url: str) -> SchemaCheck:
     """Compares the database at ``url`` with this release; creates and changes nothing."""
     path = sqlite_path(parse_url(url))

@@ -24,6 +24,7 @@ from monitor.alerting.delivery import Delivery, Worker
 from monitor.alerting.model import Notification
 from monitor.alerting.notifiers.base import Message
 from monitor.alerting.notifiers.make import make_notifier
+from monitor.alerting.payload import message_id
 from monitor.alerting.receivers import ReceiverSettings, WebhookSettings
 from monitor.alerting.routes import Routing
 from monitor.clock import FakeClock, SystemClock
@@ -95,7 +96,7 @@ def test_a_message_is_sent_once_and_marked(store: AlertStore, clock: FakeClock) 
     script = Script()
     one = worker(store, clock, script)
     drive(one, clock, 60)
-    assert [m.notification.id for m in script.sent] == ["inc1.1"]
+    assert [message_id(m.notification) for m in script.sent] == ["inc1-1"]
     assert state_of(store) is OutboxState.SENT
     assert one.counts.sent == 1
 
@@ -111,7 +112,7 @@ def test_failures_are_tried_again_later_and_later(store: AlertStore, clock: Fake
         times += [clock.utc() - NOON] * (len(script.sent) - before)
         clock.advance(wait)
     assert times == [0.0, 5.0, 15.0, 35.0, 75.0]
-    assert {m.notification.id for m in script.sent} == {"inc1.1"}
+    assert {message_id(m.notification) for m in script.sent} == {"inc1-1"}
     assert (one.counts.failed, one.counts.problem) == (4, None)
 
 

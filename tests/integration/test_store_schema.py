@@ -39,10 +39,10 @@ def test_migrated_schema_equals_the_tables(engine: Engine) -> None:
 
 def test_upgrade_can_be_repeated_and_sets_up_no_logging(empty_url: str) -> None:
     handlers = list(logging.getLogger().handlers)
-    assert schema.check(empty_url).state is SchemaState.EMPTY
-    assert schema.current(empty_url) is None
+    before = schema.check(empty_url)
+    assert (before.state, before.found) == (SchemaState.EMPTY, None)
     wanted = schema.upgrade(empty_url)
-    assert schema.upgrade(empty_url) == wanted == schema.current(empty_url)
+    assert schema.upgrade(empty_url) == wanted == schema.check(empty_url).found
     assert schema.check(empty_url).state is SchemaState.CURRENT
     assert logging.getLogger().handlers == handlers
 
@@ -54,7 +54,7 @@ def test_upgrades_at_the_same_time_wait_for_each_other(empty_url: str) -> None:
 
 
 def test_a_schema_from_the_future_is_refused(database_url: str) -> None:
-    wanted = schema.current(database_url)
+    wanted = schema.check(database_url).found
     set_revision(database_url, "9999")
     assert schema.check(database_url).state is SchemaState.AHEAD
     message = refusal(database_url)
@@ -67,7 +67,7 @@ def test_a_schema_from_the_future_is_refused(database_url: str) -> None:
 def test_a_schema_from_the_past_is_refused(
     database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = schema.current(database_url)
+    found = schema.check(database_url).found
     add_revision(tmp_path, after=str(found))
     monkeypatch.setattr("monitor.store.schema.data_dir", lambda _: tmp_path)
     assert schema.check(database_url).state is SchemaState.BEHIND

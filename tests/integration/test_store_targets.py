@@ -80,16 +80,17 @@ def test_status_tells_since_when_the_verdict_holds(repository: Repository) -> No
     assert (unseen.verdict, unseen.since, unseen.at, unseen.assessment) == (None,) * 4
 
 
-def test_verdict_changes_come_in_order(repository: Repository) -> None:
+def test_the_verdicts_up_to_a_moment_come_in_order(repository: Repository) -> None:
     repository.register([target("a")], NOON)
     for number, verdict in enumerate([Verdict.HARMFUL, Verdict.HEALTHY, Verdict.DOWN]):
         repository.write_round([row(NOON + number, change=change(verdict))])
-    found = repository.verdict_changes("a", NOON, NOON + 1.0)
-    assert [(item.at, item.verdict) for item in found] == [
+    found = repository.moment("a", NOON + 1.0)
+    assert found is not None
+    assert [(item.at, item.verdict) for item in found.verdicts] == [
         (NOON, Verdict.HARMFUL),
         (NOON + 1.0, Verdict.HEALTHY),
     ]
-    assert found[0].sentence == "It harms."
+    assert found.verdicts[0].sentence == "It harms."
 
 
 def test_an_unknown_target_is_answered_with_near_ones(repository: Repository) -> None:
@@ -97,7 +98,7 @@ def test_an_unknown_target_is_answered_with_near_ones(repository: Repository) ->
         repository.load_history("chat-1", NOON, NOON)
     repository.register([target("chat-1"), target("other")], NOON)
     with pytest.raises(StoreError, match=r"'caht-1' in the database; near are chat-1$"):
-        repository.verdict_changes("caht-1", NOON, NOON)
+        repository.moment("caht-1", NOON)
     with pytest.raises(StoreError, match="no target 'x'"):
         repository.event(NOON, "note", "text", target="x")
     with pytest.raises(StoreError, match="y is not registered"):

@@ -1,15 +1,16 @@
-"""Routes, waits and the shape of the keys for them, without any I/O."""
+"""Routes, waits, weekly hours and the shape of the keys for them, without any I/O."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.alerting.outbox import LONGEST_BACKOFF, Again, GiveUp, after_failure, backoff
 from monitor.alerting.receivers import AlertmanagerSettings, WebhookSettings, secrets_of
+from monitor.alerting.retry import LONGEST_BACKOFF, Again, GiveUp, after_failure, backoff
 from monitor.alerting.routes import Route, Routing, parse_matcher
 from monitor.alerting.silences import parse_weekly
 from monitor.config.load import loads, to_yaml
@@ -118,6 +119,41 @@ def test_what_follows_from_a_failure(
 def test_other_weekly_windows_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"is not|has no|has an|names an"):
         parse_weekly(text)
+
+
+@pytest.mark.parametrize(
+    ("window", "moment", "inside"),
+    [
+        ("sat,sun 10:00-12:00 UTC", "2026-11-28T10:00:00+00:00", True),
+        ("sat,sun 10:00-12:00 UTC", "2026-11-28T12:00:00+00:00", False),
+        ("sat,sun 10:00-12:00 UTC", "2026-11-27T11:00:00+00:00", False),
+        ("fri 22:00-06:00 UTC", "2026-11-28T05:59:00+00:00", True),
+        ("fri 22:00-06:00 UTC", "2026-11-27T05:59:00+00:00", False),
+        ("fri-mon 00:00-00:00 UTC", "2026-11-30T23:59:59+00:00", True),
+        # Summer and winter: 09:00 in Berlin is 07:00 and 08:00 in UTC.
+        ("mon-fri 09:00-10:00 Europe/Berlin", "2026-07-01T07:30:00+00:00", True),
+        ("mon-fri 09:00-10:00 Europe/Berlin", "2026-12-01T07:30:00+00:00", False),
+        ("mon-fri 09:00-10:00 Europe/Berlin", "2026-12-01T08:30:00+00:00", True),
+        # 2026-03-29 has no 02:15 to 02:45 in Berlin: it is read on the clock before.
+        ("sun 02:15-02:45 Europe/Berlin", "2026-03-29T01:30:00+00:00", True),
+        ("sun 02:15-02:45 Europe/Berlin", "2026-03-29T00:59:00+00:00", False),
+        ("sun 02:15-02:45 Europe/Berlin", "2026-03-29T01:46:00+00:00", False),
+        # A night across it is an hour shorter, and ends on the new clock.
+        ("sat 22:00-06:00 Europe/Berlin", "2026-03-29T03:59:00+00:00", True),
+        ("sat 22:00-06:00 Europe/Berlin", "2026-03-29T04:01:00+00:00", False),
+        # 2026-10-25 has 02:00 to 03:00 twice: both belong to the window.
+        ("sun 02:15-02:45 Europe/Berlin", "2026-10-25T00:15:00+00:00", True),
+        ("sun 02:15-02:45 Europe/Berlin", "2026-10-25T01:44:00+00:00", True),
+        ("sun 02:15-02:45 Europe/Berlin", "2026-10-25T01:46:00+00:00", False),
+        ("sun 02:15-02:45 Europe/Berlin", "2026-10-25T00:14:00+00:00", False),
+    ],
+)
+def test_weekly_windows_go_by_the_clock_of_their_place(
+    window: str, moment: str, inside: bool
+) -> None:
+    at = datetime.fromisoformat(moment).astimezone(UTC).timestamp()
+    assert parse_weekly(window).covers(at) is inside
+    assert parse_weekly(str(parse_weekly(window))).covers(at) is inside
 
 
 def mistakes(text: str) -> list[str]:

@@ -6,7 +6,6 @@ are said again every minute, until their end is told.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +15,6 @@ from monitor.alerting.notifiers.base import Message
 from monitor.alerting.notifiers.http import HttpClient
 from monitor.alerting.receivers import AlertmanagerSettings, ReceiverSettings
 from monitor.report import iso
-from monitor.sources import wire
 
 KEEP_ALIVE_SECONDS = 60.0
 FORGOTTEN_SECONDS = 300.0
@@ -30,16 +28,9 @@ class Alertmanager:
 
     keep_alive_seconds: float | None = KEEP_ALIVE_SECONDS
 
-    def __init__(
-        self,
-        settings: ReceiverSettings,
-        kind: AlertmanagerSettings,
-        *,
-        clock: wire.Clock = time.monotonic,
-    ) -> None:
-        self._kind = kind
+    def __init__(self, settings: ReceiverSettings, kind: AlertmanagerSettings) -> None:
         self._url = f"{kind.url.get_secret_value().rstrip('/')}/api/v2/alerts"
-        self._client = HttpClient(settings.timeout, ca_file=kind.ca_file, clock=clock)
+        self._client = HttpClient(settings.timeout, kind)
 
     def send(self, message: Message, now: float) -> str:
         """Posts the alert as it stands, or its end."""
@@ -63,10 +54,7 @@ class Alertmanager:
         self._client.close()
 
     def _post(self, alerts: list[dict[str, Any]], now: float) -> str:
-        headers = {}
-        if self._kind.bearer is not None:
-            headers["Authorization"] = f"Bearer {self._kind.bearer.get_secret_value()}"
-        return f"HTTP {self._client.post(self._url, payload.encode(alerts), headers, now)}"
+        return self._client.post(self._url, payload.encode(alerts), {}, now)
 
 
 def _ends_at(n: Notification, fires_until: float, now: float) -> float:

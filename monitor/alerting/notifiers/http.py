@@ -17,7 +17,9 @@ from urllib3 import HTTPConnectionPool, HTTPSConnectionPool, PoolManager
 from urllib3.connection import HTTPConnection, HTTPSConnection
 
 from monitor import __version__
+from monitor.alerting.notifiers.base import PASSING
 from monitor.alerting.payload import plain
+from monitor.alerting.receivers import AlertmanagerSettings, WebhookSettings
 from monitor.logs import REDACTOR
 from monitor.model import DeliveryError
 from monitor.settings import Credentials
@@ -28,7 +30,6 @@ from monitor.sources.errors import FetchError
 MAX_ANSWER = 256 * 1024
 """More than this, headers included, is not read."""
 _SHOWN = 120
-_RETRIED = frozenset({408, 425, 429})
 _BAD_REQUEST, _SERVER_ERROR = 400, 500
 _OK, _REDIRECT = 200, 300
 
@@ -37,11 +38,10 @@ _OK, _REDIRECT = 200, 300
 class _Guard:
     """What the connections of a session are held to."""
 
-    clock: wire.Clock
     deadline: float = 0.0
 
     def remaining(self) -> float:
-        return wire.remaining(self.deadline, self.clock)
+        return wire.remaining(self.deadline, time.monotonic)
 
 
 class _Reader(socket.SocketIO):
@@ -87,7 +87,7 @@ class _Socket:
 def _connect(host: str, port: int, guard: _Guard) -> socket.socket:
     """A TCP connection to an address that was checked after the name had been looked up."""
     address = Address("http", host, port, "/", "")
-    sock = wire.connect(address, Credentials(), guard.deadline, guard.clock)
+    sock = wire.connect(address, Credentials(), guard.deadline, time.monotonic)
     sock.settimeout(guard.remaining())
     return sock
 
@@ -145,25 +145,24 @@ class _Session(requests.Session):
 class HttpClient:
     """Posts to one receiver, over a session of its own. Not for two threads at a time."""
 
-    def __init__(
-        self, timeout: float, *, ca_file: str | None = None, clock: wire.Clock = time.monotonic
-    ) -> None:
+    def __init__(self, timeout: float, kind: WebhookSettings | AlertmanagerSettings) -> None:
         self._timeout = timeout
-        self._guard = _Guard(clock)
+        self._bearer = kind.bearer
+        self._guard = _Guard()
         self._session = _Session()
         # Neither proxies nor passwords from the environment.
         self._session.trust_env = False
-        self._session.verify = ca_file or True
+        self._session.verify = kind.ca_file or True
         self._session.mount("http://", _Adapter(self._guard))
         self._session.mount("https://", _Adapter(self._guard))
 
-    def post(self, url: str, body: bytes, headers: Mapping[str, str], now: float) -> int:
-        """Posts, and returns the status, which is one of success.
+    def post(self, url: str, body: bytes, headers: Mapping[str, str], now: float) -> str:
+        """Posts, and says with which status, one of success, it was answered.
 
         Raises:
             DeliveryError: for all else, in one line without the URL.
         """
-        self._guard.deadline = self._guard.clock() + self._timeout
+        self._guard.deadline = time.monotonic() + self._timeout
         own = {
             "Content-Type": "application/json",
             "User-Agent": f"specdec-monitor/{__version__}",
@@ -171,6 +170,8 @@ class HttpClient:
             # Alerts are rare, and an idle connection that the peer has closed costs a try.
             "Connection": "close",
         }
+        if self._bearer is not None:
+            own["Authorization"] = f"Bearer {self._bearer.get_secret_value()}"
         try:
             with self._session.post(
                 url,
@@ -180,7 +181,7 @@ class HttpClient:
                 allow_redirects=False,
                 stream=True,
             ) as response:
-                return self._judge(response, now)
+                return f"HTTP {self._judge(response, now)}"
         except FetchError as error:
             raise DeliveryError(str(error), permanent=not error.retryable) from None
         except (requests.RequestException, OSError, ValueError) as error:
@@ -202,17 +203,14 @@ class HttpClient:
             )
         raise DeliveryError(
             f"HTTP {status}{_said(response)}",
-            permanent=status < _SERVER_ERROR and status not in _RETRIED,
+            permanent=status < _SERVER_ERROR and status not in PASSING,
             retry_after=_retry_after(response.headers.get("Retry-After"), now),
         )
 
     def _failure(self, error: BaseException) -> DeliveryError:
-        chain = list(_chain(error))
-        permanent = isinstance(
-            error, requests.exceptions.InvalidURL | requests.exceptions.InvalidSchema
-        )
-        if permanent:
+        if isinstance(error, requests.exceptions.InvalidURL | requests.exceptions.InvalidSchema):
             return DeliveryError("the URL of the receiver cannot be used", permanent=True)
+        chain = list(_chain(error))
         for found in chain:
             if isinstance(found, ssl.SSLCertVerificationError):
                 return DeliveryError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 from monitor.alerting import payload
@@ -11,7 +10,6 @@ from monitor.alerting.notifiers.base import Message
 from monitor.alerting.notifiers.http import HttpClient
 from monitor.alerting.receivers import ReceiverSettings, WebhookFormat, WebhookSettings
 from monitor.alerting.signing import decode_key, sign
-from monitor.sources import wire
 
 
 class Webhook:
@@ -19,17 +17,11 @@ class Webhook:
 
     keep_alive_seconds: float | None = None
 
-    def __init__(
-        self,
-        settings: ReceiverSettings,
-        kind: WebhookSettings,
-        *,
-        clock: wire.Clock = time.monotonic,
-    ) -> None:
+    def __init__(self, settings: ReceiverSettings, kind: WebhookSettings) -> None:
         self._name = settings.name
         self._kind = kind
         self._keys = [decode_key(key.get_secret_value()) for key in kind.keys]
-        self._client = HttpClient(settings.timeout, ca_file=kind.ca_file, clock=clock)
+        self._client = HttpClient(settings.timeout, kind)
 
     def send(self, message: Message, now: float) -> str:
         """Posts the message; the status is the answer."""
@@ -39,10 +31,7 @@ class Webhook:
         headers = {"webhook-id": key, "webhook-timestamp": str(timestamp)}
         if self._keys:
             headers["webhook-signature"] = sign(self._keys, key, timestamp, body)
-        if self._kind.bearer is not None:
-            headers["Authorization"] = f"Bearer {self._kind.bearer.get_secret_value()}"
-        status = self._client.post(self._kind.url.get_secret_value(), body, headers, now)
-        return f"HTTP {status}"
+        return self._client.post(self._kind.url.get_secret_value(), body, headers, now)
 
     def keep_alive(self, firing: Sequence[Notification], now: float) -> None:
         """Nothing: who was told remembers."""
