@@ -7,7 +7,8 @@ The errors form one tree::
     ├── PageError              a text that is no metrics page (HTML, empty, cut short)
     ├── ScrapeError            a page could not be fetched (``retryable``)
     ├── StoreError             the database is missing, locked, ahead or behind
-    └── DeliveryError          a receiver refused a notification (``permanent``, ``retry_after``)
+    ├── DeliveryError          a receiver refused a notification (``permanent``, ``retry_after``)
+    └── ActuatorError          traffic was not moved as asked (``stage``, ``safe_to_retry``)
 
 Times are seconds since the Unix epoch (UTC) as ``float``; durations are seconds.
 """
@@ -55,6 +56,17 @@ class DeliveryError(MonitorError):
         super().__init__(message)
         self.permanent = permanent
         self.retry_after = retry_after
+
+
+class ActuatorError(MonitorError):
+    """Traffic was not moved as asked, or a server not started, or the state not to be seen."""
+
+    def __init__(self, message: str, *, stage: str, safe_to_retry: bool = True) -> None:
+        super().__init__(message)
+        self.stage = stage
+        """The act that failed: observe, shift, restore, start or restart."""
+        self.safe_to_retry = safe_to_retry
+        """False where another try cannot help: something must be put right by a person first."""
 
 
 class Engine(StrEnum):

@@ -1,0 +1,1 @@
+"""Moves traffic back to the baseline service, and forth again."""
