@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import os
 import queue
-import signal
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -17,23 +14,19 @@ from sqlalchemy.engine import Engine, make_url
 
 from monitor.alerting.delivery import Delivery
 from monitor.alerting.receivers import secrets_of
-from monitor.alerting.routes import Routing
 from monitor.clock import Clock, SystemClock
-from monitor.daemon.alerts import closing
-from monitor.daemon.curves import Curves
-from monitor.daemon.neighbours import Neighbours
+from monitor.daemon.crew import Crew, muster
 from monitor.daemon.pool import Pool
 from monitor.daemon.rounds import Rounds
-from monitor.daemon.timeline import FARTHEST, Timeline
+from monitor.daemon.signals import handled
 from monitor.daemon.worker import Worker
 from monitor.daemon.writer import Writer
 from monitor.logs import REDACTOR
-from monitor.model import ConfigError, Increment, MonitorError, StoreError
+from monitor.model import ConfigError, MonitorError
 from monitor.report import to_document
-from monitor.settings import DaemonSettings, TargetSettings
+from monitor.settings import DaemonSettings
 from monitor.store.connect import open_store
 from monitor.store.repository import Repository
-from monitor.store.rows import StoredState, TargetStatus
 from monitor.store.schema import ensure_ready
 from monitor.web.app import create_app
 from monitor.web.guard import check_exposure
@@ -41,8 +34,6 @@ from monitor.web.server import WebServer, listen
 from monitor.web.status import status_document, target_document
 from monitor.web.view import Health, TargetView
 
-FINE_SECONDS = 3600.0
-"""How much of the past is restored interval by interval; what is older comes in sums."""
 WATCH_SECONDS = 1.0
 _STORE_SECONDS = 15.0
 _FORCED_EXIT = 1
@@ -78,7 +69,6 @@ class Daemon:
         self._reloading = threading.Lock()
         self._reload_ok = True
         self._reload_at = self._clock.utc()
-        self._workers: dict[str, Worker] = {}
         self._first_round_done = False
         self.started = threading.Event()
         """Set when everything runs."""
@@ -88,7 +78,7 @@ class Daemon:
     def run(self) -> int:
         """Runs until a signal or ``stop``; the exit code. Raises ``MonitorError`` at start."""
         REDACTOR.learn(_secrets(self._settings))
-        with self._signals():
+        with handled(stop=self._on_stop, reload=self._on_reload):
             self._start()
             try:
                 self._attend()
@@ -121,7 +111,7 @@ class Daemon:
 
     def targets(self) -> Sequence[TargetView]:
         """All targets as of now."""
-        return [worker.view() for worker in self._workers.values()]
+        return [worker.view() for worker in self._crew.workers.values()]
 
     def health(self) -> Health:
         """The state of the daemon as of now."""
@@ -134,7 +124,7 @@ class Daemon:
             rounds_skipped=rounds.counts.skipped,
             rounds_failed=rounds.counts.failed,
             scheduler_rebuilds=rounds.counts.rebuilds,
-            clock_lead=self._timeline.lead(),
+            clock_lead=self._crew.timeline.lead(),
             rows_queued=writer.queued,
             rows_written=writer.written,
             rows_dropped=writer.dropped,
@@ -148,8 +138,8 @@ class Daemon:
     def status(self) -> dict[str, Any]:
         """The document of ``monitor status --json``, from memory."""
         services: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
-        now = self._timeline.now()
-        for worker in sorted(self._workers.values(), key=lambda worker: worker.name):
+        now = self._crew.timeline.now()
+        for worker in sorted(self._crew.workers.values(), key=lambda worker: worker.name):
             latest = worker.latest
             services[worker.settings.service].append(
                 target_document(
@@ -176,118 +166,38 @@ class Daemon:
             raise
         self._pool = Pool()
         self._rounds: Rounds[Worker] = Rounds(self._machine, self._submit, self._rate)
-        self._rounds.plan(self._workers.values())
+        self._rounds.plan(self._crew.workers.values())
         self._web = WebServer(
             create_app(self, host=settings.host, token=lambda: self._settings.token), sock
         )
         self._writer.start()
         self._rounds.start()
         self._web.start()
-        _log.info("started", targets=len(self._workers), host=settings.host, port=self.port)
+        _log.info("started", targets=len(self._crew.workers), host=settings.host, port=self.port)
         self.started.set()
 
     def _open_store(self) -> None:
-        self._engine: Engine = open_store(self._settings.database)
+        settings = self._settings
+        self._engine: Engine = open_store(settings.database)
         try:
             ensure_ready(self._engine)
             self._repository = Repository(self._engine)
             self._writer = Writer(self._repository, self._clock, errand=self._run_errands)
-            self._register(self._settings)
-            self._restore()
-            self._restore_alerts()
+            self._register(settings)
+            self._crew: Crew = muster(settings, self._repository, self._clock, self._writer.put)
             self._delivery = Delivery(self._repository.alerts.outbox, self._clock)
-            self._delivery.start(self._settings.receivers)
+            self._delivery.start(settings.receivers)
         except BaseException:
             self._engine.dispose()
             raise
-
-    def _restore(self) -> None:
-        """Goes on where the last process stopped, however it ended."""
-        states = self._repository.load_states()
-        known_until = max((state.at for state in states.values()), default=0.0)
-        ahead = known_until - self._clock.utc()
-        if ahead > FARTHEST:
-            # Nothing can be appended to a past that lies days in the future.
-            _log.error("what is stored lies in the future and is not used", by_seconds=ahead)
-            states, known_until = {}, 0.0
-        self._timeline = Timeline(self._clock, not_before=known_until)
-        self._curves = Curves(self._repository)
-        self._neighbours = Neighbours()
-        self._curves.refresh()
-        self._curves.configure(self._settings.targets, self._timeline.now())
-        self._workers = self._build(self._settings.targets, {})
-        statuses = self._repository.statuses()
-        known = {target.target: target for service in statuses for target in service.targets}
-        for name, state in states.items():
-            self._restore_worker(self._workers[name], state, known[name])
-
-    def _restore_worker(self, worker: Worker, stored: StoredState, known: TargetStatus) -> None:
-        try:
-            history = self._recall(worker.name)
-            worker.restore(stored.state, history, known.verdict, known.since)
-        except StoreError as error:
-            _log.error("a target starts without its past", target=worker.name, error=str(error))
-
-    def _restore_alerts(self) -> None:
-        stored = self._repository.alerts.by_target()
-        for name, texts in stored.items():
-            if name in self._workers:
-                self._workers[name].restore_alerts(texts)
-        self._end_alerts(stored.keys() - self._workers.keys(), self._settings.routing)
-
-    def _end_alerts(self, names: Iterable[str], routing: Routing) -> None:
-        """Says of targets that are no longer watched that nobody will tell more about them."""
-        alerts = self._repository.alerts
-        if gone := [*names]:
-            now, stored, services = self._timeline.now(), alerts.by_target(), alerts.services()
-            for name in gone:
-                news = closing(name, services.get(name, ""), stored.get(name, {}), now)
-                alerts.record(news, routing, now)
 
     def _register(self, settings: DaemonSettings) -> None:
         ids = self._repository.register(settings.targets, self._clock.utc())
         self._repository.route(settings.routing)
         self._writer.accept(frozenset(ids))
 
-    def _recall(self, name: str) -> Iterable[Increment]:
-        now = self._timeline.now()
-        return self._repository.load_history(name, now - FINE_SECONDS, now)
-
-    def _build(
-        self, targets: Iterable[TargetSettings], old: Mapping[str, Worker]
-    ) -> dict[str, Worker]:
-        """The workers for ``targets``; those whose settings did not change are kept."""
-        workers = {}
-        for target in targets:
-            before = old.get(target.name)
-            same = before is not None and before.settings == target
-            workers[target.name] = before if before and same else self._new(target, before)
-        return workers
-
-    def _new(self, target: TargetSettings, predecessor: Worker | None) -> Worker:
-        return Worker(
-            target,
-            clock=self._clock,
-            timeline=self._timeline,
-            sink=self._writer.put,
-            predecessor=predecessor,
-            recall=self._recall,
-            curves=self._curves,
-            neighbours=self._neighbours,
-            rules=lambda: self._settings.rules,
-        )
-
     def _run_errands(self) -> None:
-        """What the thread that writes looks for in the database each minute."""
-        self._curves.refresh()
-        self._deliver_orders()
-
-    def _deliver_orders(self) -> None:
-        """Hands each worker what was ordered about its reference by another process."""
-        for given in self._repository.pending_orders():
-            worker = self._workers.get(given.target)
-            if worker is not None:
-                worker.order(given.id, given.order)
+        self._crew.run_errands()
 
     def _submit(self, worker: Worker) -> None:
         self._pool.submit(worker.run)
@@ -312,28 +222,27 @@ class Daemon:
         settings = self._load()
         check_exposure(self._settings.host, settings.token)
         REDACTOR.learn(_secrets(settings))
-        before = self._workers
-        workers = self._build(settings.targets, before)
+        before = self._crew.workers
+        workers = self._crew.build(settings.targets)
 
         def register() -> None:
             self._register(settings)
-            self._curves.refresh()
+            self._crew.curves.refresh()
             text = f"configuration {settings.config_hash or 'without a hash'} loaded"
-            self._repository.event(self._timeline.now(), "reload", text)
-            self._end_alerts(before.keys() - workers.keys(), settings.routing)
+            self._repository.event(self._crew.timeline.now(), "reload", text)
+            self._crew.end_alerts(before.keys() - workers.keys(), settings)
             self._delivery.reload(settings.receivers)
 
         # The database is the last that can say no; all that follows cannot fail.
         self._writer.call(register, timeout=_STORE_SECONDS)
         self._warn_of_fixed(settings)
-        self._curves.configure(settings.targets, self._timeline.now())
-        self._settings, self._workers = settings, workers
+        kept = self._crew.exchange(settings, workers)
+        self._settings = settings
         self._rounds.plan(workers.values())
         for name, worker in before.items():
             if workers.get(name) is not worker:
                 worker.retire()
         self._reload_ok, self._reload_at = True, self._clock.utc()
-        kept = sum(before.get(name) is worker for name, worker in workers.items())
         _log.info("reloaded", targets=len(workers), kept=kept)
 
     def _warn_of_fixed(self, new: DaemonSettings) -> None:
@@ -344,9 +253,9 @@ class Daemon:
 
     def _waiting_for(self) -> str | None:
         if not self._first_round_done:
-            waiting = sum(worker.rounds == 0 for worker in self._workers.values())
+            waiting = sum(worker.rounds == 0 for worker in self._crew.workers.values())
             if waiting:
-                return f"the first look at {waiting} of {len(self._workers)} targets"
+                return f"the first look at {waiting} of {len(self._crew.workers)} targets"
             self._first_round_done = True
         return None
 
@@ -377,35 +286,20 @@ class Daemon:
     def _end_scrapes(self, patience: float) -> None:
         """Waits for the scrapes under way; those that take too long are cut off, unseen."""
         ended = self._pool.close(patience)
-        for worker in self._workers.values():
+        for worker in self._crew.workers.values():
             worker.retire()
         if not ended and not self._pool.close(patience / 2):
             _log.warning("some scrapes did not end in time")
 
-    @contextmanager
-    def _signals(self) -> Iterator[None]:
-        """Handles the signals, where that is possible: only the main thread may."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        handled = {signal.SIGTERM: self._on_stop, signal.SIGINT: self._on_stop}
-        handlers = {**handled, signal.SIGHUP: self._on_reload}
-        before = {number: signal.signal(number, handlers[number]) for number in handlers}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
     # Handlers interrupt the main thread anywhere, even inside a lock it holds. A SimpleQueue is
     # made to be put to in that position; an Event is not.
-    def _on_stop(self, _number: int, _frame: FrameType | None) -> None:
+    def _on_stop(self) -> None:
         if self._stopping:
             os._exit(_FORCED_EXIT)
         self._stopping = True
         self._commands.put("stop")
 
-    def _on_reload(self, _number: int, _frame: FrameType | None) -> None:
+    def _on_reload(self) -> None:
         self._commands.put("reload")
 
 
