@@ -7,6 +7,7 @@ differ in where pages come from and which clock they pass in.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from monitor.engines.reader import PageReader
@@ -15,7 +16,7 @@ from monitor.health.baseline import Baseline
 from monitor.health.orders import Order, apply_order
 from monitor.health.peers import Peers
 from monitor.health.target import TargetState
-from monitor.model import Alarm, Assessment, Increment, PageError
+from monitor.model import Alarm, Assessment, Increment, PageError, Sample
 from monitor.settings import TargetSettings
 
 
@@ -28,6 +29,13 @@ class Page:
     """Body of SGLang's ``/v1/loads`` where the server offers it."""
     about: bytes | None = None
     """What the server told about itself, on the pages with which it was asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoPage:
+    """A look that gave no page, and why, in one line."""
+
+    error: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +62,31 @@ class TargetPipeline:
         self._state = TargetState(settings.name, settings.interval, settings.judge, settings.gap)
         self._assessment: Assessment | None = None
 
-    def tick(self, page: Page, now: float) -> Tick:
-        """Takes in one page. Never raises for the page's content: a bad page is a ``problem``."""
+    def tick(self, seen: Page | Sample | NoPage, now: float) -> Tick:
+        """Takes in one page, or what a log told in its place, or that there is none.
+
+        Never raises for the content of a page: a bad one is a ``problem``.
+        """
+        if isinstance(seen, NoPage):
+            return self.tick_failed(seen.error, now)
         last = self._state.memory.last_at
         if last is not None and now <= last:
             return self.tick_failed("the time of this page is not after the one before", last)
         try:
-            sample = self._reader.read(page.metrics, now, page.loads, page.about)
+            sample = self._read(seen, now)
         except PageError as error:
             return self.tick_failed(str(error), now)
         increments = self._state.observe(sample)
         return self._tick(increments, self._state.assess(now), None)
+
+    def prime(self, seen: Page | Sample | NoPage, now: float) -> None:
+        """Shows the reader a page that was taken in by an earlier process.
+
+        What some pages mean follows from the one before; nothing else is made of it.
+        """
+        if not isinstance(seen, NoPage):
+            with suppress(PageError):
+                self._read(seen, now)
 
     def tick_failed(self, error: str, now: float) -> Tick:
         """Takes in that no page could be had (``error`` is one line).
@@ -77,6 +99,11 @@ class TargetPipeline:
             if standing is not None:
                 return self._tick((), standing, error, fresh=False)
         return self._tick((), self._state.down(error, now), error)
+
+    def _read(self, seen: Page | Sample, now: float) -> Sample:
+        if isinstance(seen, Sample):
+            return seen
+        return self._reader.read(seen.metrics, now, seen.loads, seen.about)
 
     def _tick(
         self,

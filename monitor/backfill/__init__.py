@@ -1,0 +1,1 @@
+"""The past, through the same pipeline as the present."""
