@@ -18,7 +18,7 @@ from monitor.daemon.curves import Curves
 from monitor.daemon.neighbours import Neighbours
 from monitor.daemon.timeline import Timeline
 from monitor.health.orders import Order
-from monitor.model import Assessment, Increment, ScrapeError, StoreError, Verdict
+from monitor.model import Alarm, Assessment, Increment, ScrapeError, StoreError, Verdict
 from monitor.pipeline import Page, TargetPipeline, Tick
 from monitor.report import to_document
 from monitor.settings import TargetSettings
@@ -96,6 +96,7 @@ class Worker:
         self._curves = curves
         self._neighbours = neighbours or Neighbours()
         self._alerts = Alerts(settings, rules)
+        self._alarms: tuple[Alarm, ...] = ()
         self._choice = NOTHING
         self._claim = threading.Lock()
         # The pipeline is used by the thread that scrapes and by those that show windows.
@@ -201,6 +202,9 @@ class Worker:
             late=self.late,
             tick_errors=self.tick_errors,
             errors=self.errors.copy(),
+            alarms=self._alarms,
+            threshold=self.settings.judge.threshold,
+            threshold_is_set=self.settings.threshold_is_set,
         )
 
     def _round(self) -> None:
@@ -266,6 +270,7 @@ class Worker:
         self._neighbours.tell(self.settings, assessment, now)
         self.problem = tick.problem
         self.at = now
+        self._alarms = self._pipeline.alarms()
         document = self._due_document(assessment, changed=tick.changed)
         change = _change(assessment, document) if tick.changed and document else None
         identity = assessment.identity
@@ -279,7 +284,7 @@ class Worker:
             identity,
             tick.problem,
             obeyed,
-            self._alerts.take(tick, self._pipeline.alarms(), now),
+            self._alerts.take(tick, self._alarms, now),
         )
         self._sink(row)
         self._log_decision(tick)

@@ -17,7 +17,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from monitor import __version__
-from monitor.model import Assessment, Estimate, Verdict
+from monitor.model import Alarm, Assessment, Estimate, Verdict
 from monitor.web.view import Health, Monitored, TargetView
 
 _TARGET_LABELS = ("service", "target")
@@ -98,7 +98,11 @@ class MonitorCollector(Collector):
         """All families, of the daemon and of its targets."""
         targets = self._monitored.targets()
         yield from _health(self._monitored.health())
+        yield _roles(targets)
         yield _verdicts(targets)
+        yield _decisions(targets)
+        yield _alarms(targets)
+        yield from _thresholds(targets)
         for name, text, estimate in _ESTIMATES:
             yield from _estimates(name, text, targets, estimate)
         for name, text, figure in _FIGURES:
@@ -117,6 +121,12 @@ def _health(health: Health) -> Iterator[Metric]:
         yield CounterMetricFamily(f"monitor_{name}", text, value=float(counter(health)))
 
 
+def _roles(targets: Sequence[TargetView]) -> Metric:
+    roles = (((view.service, view.target, view.role), 1.0) for view in targets)
+    text = "1 for each target that is watched; its side of the service"
+    return _gauge("target_info", text, (*_TARGET_LABELS, "role"), roles)
+
+
 def _verdicts(targets: Sequence[TargetView]) -> Metric:
     family = GaugeMetricFamily(
         "monitor_verdict", "1 for the verdict that holds", labels=(*_TARGET_LABELS, "verdict")
@@ -127,6 +137,44 @@ def _verdicts(targets: Sequence[TargetView]) -> Metric:
                 holds = float(verdict is view.assessment.verdict)
                 family.add_metric((view.service, view.target, verdict.value), holds)
     return family
+
+
+def _decisions(targets: Sequence[TargetView]) -> Metric:
+    """What a rule or a table needs in one series: the labels change with the decision."""
+    decided = (
+        ((view.service, view.target, a.verdict.value, a.cause or "", a.action.value), 1.0)
+        for view in targets
+        if (a := view.assessment) is not None
+    )
+    labels = (*_TARGET_LABELS, "verdict", "cause", "action")
+    return _gauge("decision_info", "1 for what is decided", labels, decided)
+
+
+def _alarms(targets: Sequence[TargetView]) -> Metric:
+    found = (
+        ((view.service, view.target, alarm.value), float(alarm in view.alarms))
+        for view in targets
+        if view.assessment is not None
+        for alarm in Alarm
+    )
+    text = "1 while the detector stands by a drop or a rise of acceptance"
+    return _gauge("alarm", text, (*_TARGET_LABELS, "alarm"), found)
+
+
+def _thresholds(targets: Sequence[TargetView]) -> Iterator[Metric]:
+    names = [(view, (view.service, view.target)) for view in targets]
+    yield _gauge(
+        "acceptance_threshold",
+        "Acceptance rate from which down an alert may be raised",
+        _TARGET_LABELS,
+        ((labels, view.threshold) for view, labels in names),
+    )
+    yield _gauge(
+        "acceptance_threshold_own",
+        "1 if that was set for the service itself, 0 if it is the general one",
+        _TARGET_LABELS,
+        ((labels, float(view.threshold_is_set)) for view, labels in names),
+    )
 
 
 def _estimates(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from monitor.model import Assessment
+from monitor.model import Alarm, Assessment
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,12 @@ class TargetView:
     tick_errors: int
     errors: Mapping[str, int]
     """Failed scrapes by kind."""
+    alarms: tuple[Alarm, ...] = ()
+    """What the detector of changes stands by."""
+    threshold: float = 0.40
+    """Acceptance rate from which down an alert may be raised."""
+    threshold_is_set: bool = False
+    """Whether the threshold was set for this very service."""
 
 
 @dataclass(frozen=True, slots=True)

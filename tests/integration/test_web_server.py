@@ -15,6 +15,7 @@ from pydantic import SecretStr
 from monitor import __version__
 from monitor.model import (
     Action,
+    Alarm,
     Assessment,
     BreakEven,
     ConfigError,
@@ -64,6 +65,9 @@ def view(service: str, assessment: Assessment | None, target: str) -> TargetView
         late=2,
         tick_errors=0,
         errors={"timeout": 3},
+        alarms=(Alarm.DROP,),
+        threshold=0.3,
+        threshold_is_set=True,
     )
 
 
@@ -156,6 +160,13 @@ def test_metrics_show_what_is_known_and_nothing_else(client: Client) -> None:
 
     assert of_a("verdict", ("verdict", "harmful")) == 1.0
     assert of_a("verdict", ("verdict", "healthy")) == 0.0
+    assert of_a("target_info", ("role", "speculative")) == 1.0
+    decided = (("verdict", "harmful"), ("cause", ""), ("action", "roll_back"))
+    assert of_a("decision_info", *decided) == 1.0
+    assert of_a("alarm", ("alarm", "drop")) == 1.0
+    assert of_a("alarm", ("alarm", "rise")) == 0.0
+    assert of_a("acceptance_threshold") == 0.3
+    assert of_a("acceptance_threshold_own") == 1.0
     assert of_a("acceptance_rate") == 0.1556
     assert of_a("acceptance_rate_low") == 0.0988
     assert of_a("acceptance_length_high") is None
@@ -175,9 +186,12 @@ def test_metrics_show_what_is_known_and_nothing_else(client: Client) -> None:
     assert found[("monitor_build_info", frozenset({("version", __version__)}))] == 1.0
     assert found[("monitor_config_info", frozenset({("hash", "abc")}))] == 1.0
     assert found[("monitor_loop_age_seconds", frozenset())] == 1.0
-    # Of a target that was not looked at yet there is nothing but how it was scraped.
+    # Of a target that was not looked at yet there is how it was configured and scraped.
     new = {name for name, labels in found if ("target", "new\nline") in labels}
     assert new == {
+        "monitor_target_info",
+        "monitor_acceptance_threshold",
+        "monitor_acceptance_threshold_own",
         "monitor_scrape_duration_seconds",
         "monitor_rounds_total",
         "monitor_rounds_late_total",
