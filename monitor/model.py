@@ -355,6 +355,8 @@ class BaselineMatch:
     name: str
     matches: bool
     running_range: tuple[float, float]
+    measured_at: float | None = None
+    """When it was measured, where that is known."""
 
 
 @dataclass(frozen=True, slots=True)

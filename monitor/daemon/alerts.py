@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 import structlog
 
 from monitor.alerting.machine import AlertState, close, step
-from monitor.alerting.model import Notification
+from monitor.alerting.model import Notification, State
 from monitor.alerting.rules import Facts, Rule
 from monitor.model import Alarm, StoreError
 from monitor.pipeline import Tick
 from monitor.report import to_document
 from monitor.settings import TargetSettings
 from monitor.store.alerts import NO_NEWS, AlertNews, AlertRow
+from monitor.web.view import FiringAlert
 
 _log = structlog.get_logger(__name__)
 
@@ -37,6 +38,14 @@ class Alerts:
     def inherit(self, predecessor: Alerts) -> None:
         """Goes on where the alerts of the same target stood under other settings."""
         self._states = predecessor._states
+
+    def firing(self) -> list[FiringAlert]:
+        """Those that fire now."""
+        return [
+            FiringAlert(state.rule, state.severity)
+            for state in self._states.values()
+            if state.state is State.FIRING
+        ]
 
     def take(self, tick: Tick, alarms: tuple[Alarm, ...], now: float) -> AlertNews:
         """Takes in a tick; what to store and to tell of it."""

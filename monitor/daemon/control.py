@@ -156,7 +156,7 @@ class Control:
         points = sums.points()
         if points:
             curve = _plain(f"control of {self.service}", plain[0].identity)
-            self.choice = Choice(replace(curve, points=points))
+            self.choice = Choice(replace(curve, points=points, measured_at=now))
         else:
             self.choice = Choice(None, self._why_not())
 

@@ -17,8 +17,10 @@ from monitor.daemon.control import NOTHING
 from monitor.daemon.curves import Curves
 from monitor.daemon.neighbours import Neighbours
 from monitor.daemon.timeline import Timeline
+from monitor.health.combine import combine
+from monitor.health.ledger import add
 from monitor.health.orders import Order
-from monitor.model import Alarm, Assessment, Increment, ScrapeError, StoreError, Verdict
+from monitor.model import Alarm, Assessment, Counts, Increment, ScrapeError, StoreError, Verdict
 from monitor.pipeline import Page, TargetPipeline, Tick
 from monitor.report import to_document
 from monitor.settings import TargetSettings
@@ -107,6 +109,7 @@ class Worker:
         self._page_at: float | None = None
         self._scrape_seconds: float | None = None
         self._document_at: float | None = None
+        self._totals: Counts = predecessor._totals if predecessor else Counts()
 
     @property
     def name(self) -> str:
@@ -205,6 +208,9 @@ class Worker:
             alarms=self._alarms,
             threshold=self.settings.judge.threshold,
             threshold_is_set=self.settings.threshold_is_set,
+            since=self.since,
+            totals=self._totals,
+            alerts=self._alerts.firing(),
         )
 
     def _round(self) -> None:
@@ -220,6 +226,9 @@ class Worker:
         self._page_at = self._clock.monotonic()
         tick, now, state, obeyed = self._judge(lambda pipeline, now: pipeline.tick(page, now))
         self._publish(tick, now, state, obeyed)
+        if tick.increments:
+            counts = {increment.label: increment.counts for increment in tick.increments}
+            self._totals = add(self._totals, combine(counts))
         if any(increment.counts.resets > 0.0 for increment in tick.increments):
             self._fetcher.ask_again()
         if self._curves is not None:
@@ -322,6 +331,7 @@ class Worker:
         with before._guard:
             state = before._pipeline.state()
         self._alerts.inherit(before._alerts)
+        self._totals = before._totals
         try:
             self.restore(state, self._recall(self.name), before.verdict, before.since)
         except StoreError as error:

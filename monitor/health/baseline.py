@@ -34,6 +34,8 @@ class Baseline:
     points: tuple[BaselinePoint, ...]
     identity: Identity = field(default_factory=Identity)
     """Parts that are None match anything."""
+    measured_at: float | None = None
+    """When the measuring ended, where that is known."""
 
     @property
     def running_range(self) -> tuple[float, float]:

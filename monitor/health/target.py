@@ -344,7 +344,12 @@ class TargetState:
             load=facts.load,
             evidence=facts.accepted.evidence,
             baseline=(
-                BaselineMatch(baseline.name, facts.baseline_matches, baseline.running_range)
+                BaselineMatch(
+                    baseline.name,
+                    facts.baseline_matches,
+                    baseline.running_range,
+                    baseline.measured_at,
+                )
                 if baseline is not None
                 else None
             ),

@@ -87,4 +87,5 @@ class StoredBaseline:
     @property
     def baseline(self) -> Baseline:
         """The curve as the health core compares with it."""
-        return Baseline(self.label, self.points, self.identity)
+        measured_at = self.created_at if self.provenance.end is None else self.provenance.end
+        return Baseline(self.label, self.points, self.identity, measured_at)

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from monitor.model import Alarm, Assessment
+from monitor.alerting.model import Severity
+from monitor.model import Alarm, Assessment, Counts
+
+
+@dataclass(frozen=True, slots=True)
+class FiringAlert:
+    """An alert that fires about a target."""
+
+    rule: str
+    severity: Severity
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +45,11 @@ class TargetView:
     """Acceptance rate from which down an alert may be raised."""
     threshold_is_set: bool = False
     """Whether the threshold was set for this very service."""
+    since: float | None = None
+    """Since when the verdict holds, whatever its cause and action were."""
+    totals: Counts = field(default_factory=Counts)
+    """What the target did since it is watched by this process."""
+    alerts: Sequence[FiringAlert] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -346,3 +346,17 @@ def test_a_worker_tells_its_neighbours_and_hears_of_them() -> None:
     assert worker._pipeline._state.peers == Peers(fallen=2)
     # A first look knows nothing, so the worker has no say now.
     assert neighbours.around(others[0], bench.clock.utc()) == Peers(fallen=1)
+
+
+def test_what_a_target_did_is_summed_over_restarts_and_heirs(bench: Bench) -> None:
+    rows = [bench.round() for _ in range(3)]
+    bench.tokens = -70.0
+    rows.append(bench.round())
+    heir = bench.make(replace(TARGET, interval=30.0), predecessor=bench.worker)
+    assert heir.view().totals == bench.worker.view().totals
+    rows.append(bench.round())
+    bench.worker.retire()
+    rows.append(bench.round(heir))
+    totals = heir.view().totals
+    assert totals.output_tokens == bench.tokens_of(rows) > 0.0
+    assert totals.resets == 1.0
