@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from monitor.alerting.routes import Matcher, parse_matcher
-from monitor.alerting.silences import Silence, parse_weekly
+from monitor.alerting.silences import Silence
 from monitor.cli import exits
 from monitor.cli.locate import database_url
 from monitor.cli.options import ConfigOption, DatabaseOption, JsonOption, checked
@@ -20,6 +20,7 @@ from monitor.clock import SystemClock
 from monitor.config.values import parse_duration
 from monitor.model import ConfigError
 from monitor.report import iso
+from monitor.weekly import parse_weekly
 
 _YEAR = 366 * 86400.0
 

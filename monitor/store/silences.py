@@ -8,11 +8,12 @@ from dataclasses import replace
 from sqlalchemy import Connection, Engine, Row, insert, select, update
 
 from monitor.alerting.routes import parse_matcher
-from monitor.alerting.silences import Silence, parse_weekly
+from monitor.alerting.silences import Silence
 from monitor.model import StoreError
 from monitor.store.connect import reading, writing
 from monitor.store.tables import silences
 from monitor.store.text import clean_text, to_json
+from monitor.weekly import parse_weekly
 
 
 class Silences:

@@ -13,12 +13,13 @@ from store_rows import dump, opened
 
 from monitor.alerting.model import Reason, Severity
 from monitor.alerting.routes import Route, Routing, parse_matcher
-from monitor.alerting.silences import Silence, parse_weekly
+from monitor.alerting.silences import Silence
 from monitor.model import StoreError
 from monitor.store import schema
 from monitor.store.alerts import AlertNews, AlertRow, AlertStore, IncidentFilter, write_news
 from monitor.store.connect import writing
 from monitor.store.outbox import Claimed, OutboxState
+from monitor.weekly import parse_weekly
 
 BOTH = Routing(("pager", "chat"))
 LEASE = 60.0

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from monitor.alerting.receivers import AlertmanagerSettings, WebhookSettings, secrets_of
 from monitor.alerting.retry import LONGEST_BACKOFF, Again, GiveUp, after_failure, backoff
 from monitor.alerting.routes import Route, Routing, parse_matcher
-from monitor.alerting.silences import parse_weekly
 from monitor.config.load import loads, to_yaml
 from monitor.config.problems import Source
 from monitor.model import ConfigError, DeliveryError
+from monitor.weekly import parse_weekly
 
 SERVICE = "services: [{name: a, speculative: {targets: [http://gpu1:8000]}}]\n"
 CANARY = "hunter2-canary-hunter2"
