@@ -7,6 +7,7 @@ The errors form one tree::
     ├── PageError              a text that is no metrics page (HTML, empty, cut short)
     ├── ScrapeError            a page could not be fetched (``retryable``)
     ├── StoreError             the database is missing, locked, ahead or behind
+    │   └── LeaseError         another process has been given the lease since
     ├── DeliveryError          a receiver refused a notification (``permanent``, ``retry_after``)
     └── ActuatorError          traffic was not moved as asked (``stage``, ``safe_to_retry``)
 
@@ -45,6 +46,10 @@ class ScrapeError(MonitorError):
 
 class StoreError(MonitorError):
     """The database cannot be used as it is."""
+
+
+class LeaseError(StoreError):
+    """What was to be stored came from a process that no longer holds the lease."""
 
 
 class DeliveryError(MonitorError):

@@ -1,0 +1,116 @@
+"""What is seen of both sides of a service: values that the probes fill and pure rules judge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from monitor.model import Assessment
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One tick of one target of the speculative side, as the policy takes it in."""
+
+    assessment: Assessment
+    fresh: bool
+    """False where the assessment only repeats an earlier one because a page is missing."""
+    votes: tuple[str, ...] = ()
+    """Alert rules that vote for a rollback by this tick (``alerting.machine.votes``)."""
+    flapping: bool = False
+    """Whether an alert of a rule with a vote comes and goes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What else holds while a service is judged."""
+
+    frozen: str | None = None
+    """Why nothing may move because so many services are hurt at once."""
+    held: str | None = None
+    """Why nothing may move by somebody's wish, such as a silence that holds rollbacks."""
+    annex: Mapping[str, Any] = field(default_factory=dict)
+    """JSON values for the audit: hash of the configuration, row of the baseline, excerpt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What one short completion of one server gave."""
+
+    target: str
+    at: float
+    """When it was asked for."""
+    seconds: float
+    """How long the whole answer took."""
+    tokens: int = 0
+    model: str | None = None
+    """The model that the answer names."""
+    error: str | None = None
+    """Why there is no answer, in one line; a time-out among others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """What the metrics page of one server said at one moment; None is not told."""
+
+    target: str
+    at: float
+    running: float | None = None
+    waiting: float | None = None
+    output_tokens: float | None = None
+    """Cumulative."""
+    decode_seconds: float | None = None
+    """Cumulative seconds between output tokens, summed over requests."""
+    decode_tokens: float | None = None
+    """Cumulative; with ``decode_seconds`` it gives the TPOT between two looks."""
+    requests: float | None = None
+    """Cumulative requests that ended, whichever way."""
+    failures: float | None = None
+    """Cumulative; those of ``requests`` that ended by an error."""
+    model: str | None = None
+    birth: float | None = None
+    """When the counters began."""
+    error: str | None = None
+    """Why there is no page, in one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """A sign of life of a server that loads: any change counts as progress."""
+
+    at: float
+    mark: str
+    """Whatever may change while it loads: answers of its addresses, a count of log lines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One look at all servers of one side."""
+
+    completions: tuple[Completion, ...] = ()
+    pulses: tuple[Pulse, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """One look at whatever the phase of a plan asks for; what was not looked at is empty."""
+
+    at: float
+    baseline: Side = field(default_factory=Side)
+    speculative: Side = field(default_factory=Side)
+    progress: Progress | None = None
+    share: float | None = None
+    """Share of the traffic that the baseline side gets, as observed."""
+    detail: str = ""
+    """Where traffic goes, in one line for people; or why that is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a judgement found; ``ok`` is None where the figures do not tell."""
+
+    ok: bool | None
+    sentence: str
+    absent: bool = False
+    """Nothing answers at all: a start may help."""
