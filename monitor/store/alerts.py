@@ -20,6 +20,7 @@ from monitor.alerting.routes import Routing, labels_of
 from monitor.alerting.silences import Silence
 from monitor.model import StoreError
 from monitor.store.connect import insert_into, reading, writing
+from monitor.store.lease import Guard, unguarded
 from monitor.store.outbox import Outbox, OutboxState
 from monitor.store.silences import Silences, load_silences
 from monitor.store.tables import alert_states, incidents, notifications, outbox
@@ -149,14 +150,16 @@ class AlertStore:
     Safe from any thread.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, guard: Guard = unguarded) -> None:
         self._engine = engine
-        self.outbox = Outbox(engine)
+        self._guard = guard
+        self.outbox = Outbox(engine, guard)
         self.silences = Silences(engine)
 
     def record(self, news: AlertNews, routing: Routing, now: float) -> int:
         """Stores news in a transaction of their own; how many notifications were new."""
         with writing(self._engine) as connection:
+            self._guard(connection)
             return write_news(connection, news, routing, now)
 
     def states(self) -> dict[tuple[str, str], str]:

@@ -26,6 +26,7 @@ from monitor.alerting.model import Notification, Reason, State
 from monitor.alerting.retry import LONGEST_ASKED
 from monitor.model import StoreError
 from monitor.store.connect import reading, writing
+from monitor.store.lease import Guard, unguarded
 from monitor.store.tables import incidents, notifications, outbox
 from monitor.store.text import clean_optional, clean_text
 
@@ -77,10 +78,15 @@ class DeadLetter:
 
 
 class Outbox:
-    """The queue of each receiver. Safe from any thread and any number of processes."""
+    """The queue of each receiver. Safe from any thread and any number of processes.
 
-    def __init__(self, engine: Engine) -> None:
+    Rows are claimed one by one, so that two senders never have the same one in hand; ``guard``
+    lets only the daemon that leads claim any.
+    """
+
+    def __init__(self, engine: Engine, guard: Guard = unguarded) -> None:
         self._engine = engine
+        self._guard = guard
 
     def claim(self, receiver: str, owner: str, now: float, lease: float) -> Claimed | None:
         """Takes the next row that is due, for ``lease`` seconds; None where none is.
@@ -90,6 +96,7 @@ class Outbox:
         """
         for key in self._due(receiver, now):
             with writing(self._engine) as connection:
+                self._guard(connection)
                 if self._take(connection, key, owner, now, lease):
                     return _load(connection, key, owner)
         return None

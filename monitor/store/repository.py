@@ -15,6 +15,7 @@ from monitor.store.alerts import AlertStore
 from monitor.store.baselines import Baselines
 from monitor.store.connect import reading, writing
 from monitor.store.history import load_history, load_increments, load_samples
+from monitor.store.lease import Guard, Leases, unguarded
 from monitor.store.moment import load_moment, load_state
 from monitor.store.orders import add_order, load_orders
 from monitor.store.registry import load_facts, register
@@ -35,20 +36,25 @@ from monitor.store.tables import target_states, targets
 class Repository:
     """Reads and writes what the monitor knows, each call in a transaction of its own.
 
+    ``guard`` is asked in each transaction in which the daemon writes.
+
     All is safe from any thread, but ``register``, ``route`` and ``write_round`` share what is
     remembered of the targets: no two of them at once.
     All methods raise ``StoreError`` when the database does not take part.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, guard: Guard = unguarded) -> None:
         self._engine = engine
+        self._guard = guard
         self.baselines = Baselines(engine)
-        self.alerts = AlertStore(engine)
-        self._rounds = RoundWriter(engine)
+        self.alerts = AlertStore(engine, guard)
+        self.leases = Leases(engine)
+        self._rounds = RoundWriter(engine, guard)
 
     def register(self, configured: Sequence[TargetSettings], now: float) -> dict[str, int]:
         """Makes ``configured`` the live targets: adds, revives, retires; ids by name."""
         with writing(self._engine) as connection:
+            self._guard(connection)
             target_ids = register(connection, configured, now)
             memory = read_memory(connection, target_ids)
         self._rounds.remember(memory)

@@ -18,6 +18,7 @@ from monitor.model import Identity, StoreError
 from monitor.store.alerts import NO_NEWS, write_news
 from monitor.store.connect import insert_into, writing
 from monitor.store.fingerprint import clean_identity, differences, follow
+from monitor.store.lease import Guard, unguarded
 from monitor.store.orders import mark_applied
 from monitor.store.rows import Change, RoundRow
 from monitor.store.tables import (
@@ -65,8 +66,9 @@ def read_memory(connection: Connection, target_ids: Mapping[str, int]) -> Memory
 class RoundWriter:
     """Writes rounds for the targets it was told about, whose keys it remembers."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, guard: Guard = unguarded) -> None:
         self._engine = engine
+        self._guard = guard
         self._samples_sql = _render(engine, _samples_statement(engine))
         self._states_sql = _render(engine, _states_statement(engine))
         self.routing: Routing = NOWHERE
@@ -88,6 +90,7 @@ class RoundWriter:
         self._refuse_strangers(batch)
         changed = [(row, row.change) for row in batch if row.change is not None]
         with writing(self._engine) as connection:
+            self._guard(connection)
             new_series = self._add_series(connection, batch)
             keys = self._series | new_series if new_series else self._series
             values, refused = _sample_values(batch, keys)

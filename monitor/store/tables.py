@@ -270,3 +270,16 @@ outbox = Table(
     Index(None, "receiver", "state", "next_at"),
     Index(None, "incident", "receiver", "sequence"),
 )
+
+# One row for each thing that only one process may do at a time; the fence never goes back.
+leases = Table(
+    "leases",
+    metadata,
+    _text("name"),
+    _text("holder"),
+    Column("fence", Integer, nullable=False),
+    Column("seconds", Double, nullable=False),
+    _time("until"),
+    _time("taken_at", nullable=True),
+    PrimaryKeyConstraint("name"),
+)
