@@ -8,15 +8,15 @@ from dataclasses import dataclass
 import structlog
 
 from monitor.clock import Clock
-from monitor.daemon.alerts import closing
-from monitor.daemon.curves import Curves
-from monitor.daemon.neighbours import Neighbours
 from monitor.daemon.timeline import FARTHEST, Timeline
 from monitor.daemon.worker import Worker
 from monitor.model import Increment, StoreError
 from monitor.settings import DaemonSettings, TargetSettings
 from monitor.store.repository import Repository
 from monitor.store.rows import RoundRow, StoredState, TargetStatus
+from monitor.turn.alerts import closing
+from monitor.turn.curves import Curves
+from monitor.turn.neighbours import Neighbours
 
 FINE_SECONDS = 3600.0
 """How much of the past is restored interval by interval; what is older comes in sums."""

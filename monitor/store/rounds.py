@@ -96,8 +96,8 @@ class RoundWriter:
             values, refused = _sample_values(batch, keys)
             if values:
                 connection.exec_driver_sql(self._samples_sql, values)
-            if batch:
-                connection.exec_driver_sql(self._states_sql, self._state_values(batch))
+            if states := self._state_values(batch):
+                connection.exec_driver_sql(self._states_sql, states)
             new_identities = self._write_identities(connection, batch)
             for row, change in changed:
                 self._write_change(connection, row, change)
@@ -140,6 +140,7 @@ class RoundWriter:
                 None if row.document is None else clean_document(row.document),
             )
             for row in batch
+            if row.state is not None
         ]
 
     def _write_identities(

@@ -32,8 +32,8 @@ class RoundRow:
     target: str
     now: float
     increments: Sequence[Increment]
-    state: str
-    """``TargetPipeline.state()``."""
+    state: str | None
+    """``TargetPipeline.state()``; None where the next process goes on from another row."""
     document: str | None = None
     """The assessment as JSON text; None keeps the stored one."""
     change: Change | None = None

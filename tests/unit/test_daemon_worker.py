@@ -8,7 +8,6 @@ from itertools import pairwise
 import pytest
 
 from monitor.clock import FakeClock
-from monitor.daemon.neighbours import SETTLE_SECONDS, Neighbours
 from monitor.daemon.timeline import Timeline
 from monitor.daemon.worker import Worker
 from monitor.health.orders import Order, OrderKind
@@ -18,6 +17,7 @@ from monitor.pipeline import Page
 from monitor.settings import TargetSettings
 from monitor.sources.errors import FetchError, FetchKind
 from monitor.store.rows import RoundRow
+from monitor.turn.neighbours import SETTLE_SECONDS, Neighbours
 
 TARGET = TargetSettings("a", "chat", "host:8000", interval=15.0)
 
@@ -235,6 +235,7 @@ def test_a_first_look_of_a_new_process_that_fails_keeps_the_verdict_and_what_is_
     before = bench.worker.latest
     assert before is not None
     heir = bench.make()
+    assert row.state is not None
     heir.restore(row.state, [i for r in bench.rows for i in r.increments], before.verdict, 1.0)
     bench.fetcher.answer = refuse
     row = bench.round(heir)
@@ -298,6 +299,7 @@ def test_a_claimed_round_that_starts_after_the_end_fetches_nothing(bench: Bench)
 
 
 def pinned(row: RoundRow) -> list[float | None]:
+    assert row.state is not None
     return [learnt["pinned"] for learnt in json.loads(row.state)["references"].values()]
 
 
@@ -343,7 +345,7 @@ def test_a_worker_tells_its_neighbours_and_hears_of_them() -> None:
     )
     assert worker.claim()
     worker.run()
-    assert worker._pipeline._state.peers == Peers(fallen=2)
+    assert worker._turn.pipeline._state.peers == Peers(fallen=2)
     # A first look knows nothing, so the worker has no say now.
     assert neighbours.around(others[0], bench.clock.utc()) == Peers(fallen=1)
 

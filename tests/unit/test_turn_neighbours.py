@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from monitor.daemon.neighbours import SETTLE_SECONDS, Neighbours
 from monitor.health.peers import NO_PEERS, Peers
 from monitor.model import Action, Assessment, Cause, Verdict
 from monitor.settings import Role, TargetSettings
+from monitor.turn.neighbours import SETTLE_SECONDS, Neighbours
 
 LATER = SETTLE_SECONDS
 A, B, C = (TargetSettings(name, "chat", f"{name}:8000") for name in "abc")

@@ -9,7 +9,6 @@ from typing import Protocol
 import structlog
 
 from monitor.baselines.recorder import speculation_reason
-from monitor.daemon.control import NOTHING, Choice, Control
 from monitor.health.baseline import Baseline
 from monitor.health.combine import combine
 from monitor.model import Increment, StoreError
@@ -17,6 +16,7 @@ from monitor.pipeline import Tick
 from monitor.settings import Role, TargetSettings
 from monitor.store.baseline_rows import StoredBaseline
 from monitor.store.rows import TargetFacts
+from monitor.turn.control import NOTHING, Choice, Control
 
 REPLAY_SECONDS = 86_400.0
 """How much of its past a control is rebuilt from; older figures have faded to a twelfth."""

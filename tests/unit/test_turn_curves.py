@@ -9,8 +9,6 @@ from itertools import groupby
 import pytest
 from structlog.testing import capture_logs
 
-from monitor.daemon.control import NOTHING, Choice, Control
-from monitor.daemon.curves import Curves
 from monitor.health.baseline import Baseline, BaselinePoint
 from monitor.model import (
     Action,
@@ -27,6 +25,8 @@ from monitor.pipeline import Tick
 from monitor.settings import JudgeSettings, Role, TargetSettings
 from monitor.store.baseline_rows import Origin, Provenance, StoredBaseline
 from monitor.store.rows import TargetFacts
+from monitor.turn.control import NOTHING, Choice, Control
+from monitor.turn.curves import Curves
 
 START = 1_790_000_000.0
 POINTS = (BaselinePoint(1.0, 0.01), BaselinePoint(64.0, 0.02))
