@@ -26,6 +26,7 @@ __all__ = [
     "Credentials",
     "DaemonSettings",
     "JudgeSettings",
+    "Retention",
     "Role",
     "TargetSettings",
 ]
@@ -77,6 +78,19 @@ class TargetSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class Retention:
+    """How long what is known is kept, in seconds; decisions and their evidence are kept for ever.
+
+    ``max_bytes`` is what the database may take up: beyond it the oldest samples go sooner.
+    """
+
+    samples: float = 48 * 3_600.0
+    one_minute: float = 30 * 86_400.0
+    ten_minutes: float = 400 * 86_400.0
+    max_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class DaemonSettings:
     """Everything ``monitor run`` needs."""
 
@@ -94,3 +108,4 @@ class DaemonSettings:
     receivers: tuple[ReceiverSettings, ...] = ()
     routing: Routing = NOWHERE
     """Which receivers a notification goes to."""
+    retention: Retention = Retention()

@@ -28,11 +28,12 @@ _SLACK = 0.5
 
 def add(a: Counts, b: Counts) -> Counts:
     """Field by field; positions of unequal number are filled up with zero."""
-    positions = _zip_add(a.positions, b.positions)
+    positions = add_positions(a.positions, b.positions)
     return Counts._make((*map(operator.add, a[:-1], b[:-1]), positions))
 
 
-def _zip_add(a: tuple[float, ...], b: tuple[float, ...]) -> tuple[float, ...]:
+def add_positions(a: tuple[float, ...], b: tuple[float, ...]) -> tuple[float, ...]:
+    """Position by position; where one side has fewer, its missing ones are zero."""
     if not a or not b:
         return a or b
     longer, shorter = (a, b) if len(a) >= len(b) else (b, a)
@@ -180,7 +181,7 @@ def _plus(total: array[float], counts: Counts) -> array[float]:
     scalars = array("d", map(operator.add, total[:_SCALARS], counts[:-1]))
     positions = counts.positions
     if positions or len(total) > _SCALARS:
-        scalars.extend(_zip_add(tuple(total[_SCALARS:]), positions))
+        scalars.extend(add_positions(tuple(total[_SCALARS:]), positions))
     return scalars
 
 

@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 
 from sqlalchemy import Connection, Engine, Table, create_engine, event, make_url
 from sqlalchemy.dialects import postgresql, sqlite
@@ -28,6 +29,9 @@ OPENERS_AT_ONCE = 8
 POOL_KEPT = 5
 POOL_EXTRA = 45
 """Enough for the web server's 40 worker threads, the writer and the housekeeping at once."""
+
+# Any number will do as long as every release uses the same one: "upkeep" in ASCII.
+_UPKEEP_LOCK = 0x75706B656570
 
 _POSTGRESQL_NAMES = ("postgres", "postgresql", "postgresql+psycopg")
 _SQLITE_NAMES = ("sqlite", "sqlite+pysqlite")
@@ -106,6 +110,26 @@ def writing(engine: Engine) -> Iterator[Connection]:
     writer = engine.execution_options(monitor_writes=True)
     with _one_line_errors(engine), writer.connect() as connection, connection.begin():
         yield connection
+
+
+@contextmanager
+def sqlite_driver(engine: Engine) -> Iterator[sqlite3.Connection]:
+    """The driver's own connection to a SQLite file, in no transaction: for upkeep of the file."""
+    connection = engine.raw_connection()
+    try:
+        yield cast("sqlite3.Connection", connection.driver_connection)
+    except sqlite3.Error as error:
+        raise StoreError(_line(engine.url, str(error))) from None
+    finally:
+        connection.close()
+
+
+def lock_for_upkeep(connection: Connection) -> bool:
+    """Whether this transaction is the only one that rolls up or prunes, of all processes."""
+    if connection.dialect.name != "postgresql":
+        return True  # There is but one writer at a time.
+    found = connection.exec_driver_sql(f"SELECT pg_try_advisory_xact_lock({_UPKEEP_LOCK})")
+    return bool(found.scalar())
 
 
 def insert_into(engine: Engine, table: Table) -> sqlite.Insert | postgresql.Insert:

@@ -82,7 +82,7 @@ def _load_fine(connection: Connection, target_id: int, start: float) -> list[Inc
 
 def _select_samples(target_id: int, start: float) -> Select[*tuple[Any, ...]]:
     return (
-        select(series.c.label, *samples.c[1:])
+        select(series.c.label, *samples.c[1:-1])
         .join_from(series, samples)
         .where(series.c.target_id == target_id, samples.c.end > start)
         .order_by(samples.c.end, series.c.label)

@@ -236,7 +236,7 @@ def _sample_values(
                 # A list of finite floats is written alike in Python and JSON, but sooner here.
                 text = str(list(positions))
                 values.append(
-                    (key, increment.start, increment.end, increment.warmup, *scalars, text)
+                    (key, increment.start, increment.end, increment.warmup, *scalars, text, False)
                 )
             else:
                 refused += 1

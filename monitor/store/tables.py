@@ -7,6 +7,7 @@ written and read as a whole, and text behaves alike in both databases.
 from __future__ import annotations
 
 from sqlalchemy import (
+    BigInteger,
     Boolean,
     Column,
     Double,
@@ -18,6 +19,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    false,
 )
 
 from monitor.model import Counts
@@ -103,8 +105,56 @@ samples = Table(
     Column("warmup", Boolean, nullable=False),
     *(Column(name, Double, nullable=False) for name in SCALARS),
     _text("positions"),
+    # Whether the figures are in the roll-ups as well. Rows that are not are found in order of
+    # time by an index of those alone, which is nearly empty.
+    Column("rolled", Boolean, nullable=False, server_default=false()),
     PrimaryKeyConstraint("series_id", "end"),
     sqlite_with_rowid=False,
+)
+Index(
+    "ix_samples_fresh",
+    samples.c.end,
+    samples.c.series_id,
+    sqlite_where=~samples.c.rolled,
+    postgresql_where=~samples.c.rolled,
+)
+
+# Rows come in the order of time, so that a few kilobytes tell where a span of it lies.
+Index("ix_samples_end", samples.c.end, postgresql_using="brin").ddl_if("postgresql")
+
+TARGET_FIGURES = ("seconds", "saturated_seconds", "resets")
+"""Figures of which a target has the largest among its engines and not the sum."""
+
+# One row sums the samples of one series that end in the ``step`` seconds up to ``at``, which is
+# a multiple of ``step``. Each sample that is ``rolled`` is in one row of each step, until that
+# is dropped. ``target_*`` is the share of this row in what its target has of the figure: those
+# of all engines add up to it.
+rollups = Table(
+    "rollups",
+    metadata,
+    Column("series_id", Integer, ForeignKey("series.id"), nullable=False),
+    Column("step", Integer, nullable=False),
+    _time("at"),
+    Column("warmup", Boolean, nullable=False),
+    _time("start"),
+    _time("end"),
+    *(Column(name, Double, nullable=False) for name in SCALARS),
+    _text("positions"),
+    *(Column(f"target_{name}", Double, nullable=False) for name in TARGET_FIGURES),
+    PrimaryKeyConstraint("series_id", "step", "at", "warmup"),
+    sqlite_with_rowid=False,
+)
+Index("ix_rollups_at", rollups.c.at, postgresql_using="brin").ddl_if("postgresql")
+
+# What is known of samples (step 0) and of the roll-ups of each step as a whole. Readers take
+# nothing that ends up to ``dropped_until`` from there, whether it is deleted yet or not.
+levels = Table(
+    "levels",
+    metadata,
+    Column("step", Integer, primary_key=True, autoincrement=False),
+    Column("row_count", BigInteger, nullable=False),
+    _time("dropped_until"),
+    _time("pruned_at", nullable=True),
 )
 
 target_states = Table(
