@@ -1,0 +1,192 @@
+"""Log files of servers as a source of the past: plain, compressed, rotated, or from a pipe."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import re
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import tzinfo
+from io import BufferedReader
+from pathlib import Path
+from typing import Protocol
+
+import zstandard
+
+from monitor.backfill.looks import Findings, Look
+from monitor.engines.logs.reader import WANTED, LogReader
+from monitor.engines.logs.sglang import WINDOW_SECONDS
+from monitor.engines.logs.stamps import Stamps
+from monitor.model import ConfigError, Engine
+
+BLOCK_BYTES = 1 << 20
+LONGEST_LINE = 1 << 20
+_ROTATED = re.compile(r"^(?P<base>.+?)\.(?P<number>\d{1,4})(?:\.(?:gz|zst|bz2|xz))?$")
+_DAMAGE = (OSError, EOFError, zlib.error, lzma.LZMAError, zstandard.ZstdError)
+
+
+class Readable(Protocol):
+    """Bytes that are read from their beginning to their end."""
+
+    def read1(self, size: int, /) -> bytes:
+        """The next bytes, as many as are there; none at the end.
+
+        Where a file is cut short, ``read`` would keep to itself what came before the cut.
+        """
+        ...
+
+
+Opener = Callable[[BufferedReader], Readable]
+
+
+def _zstd(raw: BufferedReader) -> zstandard.ZstdDecompressionReader:
+    return zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
+
+
+_MAGIC: tuple[tuple[bytes, Opener], ...] = (
+    (b"\x1f\x8b", lambda raw: gzip.GzipFile(fileobj=raw)),
+    (b"\x28\xb5\x2f\xfd", _zstd),
+    (b"BZh", bz2.BZ2File),
+    (b"\xfd7zXZ", lzma.LZMAFile),
+)
+"""How files of each kind begin: names lie, and pipes have none."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    """How to read the log of one server."""
+
+    target: str
+    engine: Engine | None
+    zone: tzinfo
+    """Of the machine that wrote the log."""
+    year: int | None
+    """Of the first line, where its stamps have none."""
+    now: float
+    draft_size: float | None = None
+
+
+@dataclass(slots=True)
+class LogFiles:
+    """The log of one server in one or more files, the oldest first; ``-`` is standard input."""
+
+    paths: Sequence[Path]
+    settings: LogSettings
+    pipe: BufferedReader | None = None
+    """Standard input, which can be read once."""
+    findings: Findings = field(default_factory=Findings)
+
+    @property
+    def interval(self) -> float | None:
+        """vLLM writes each ten seconds, and SGLang's lines are summed to as much."""
+        return WINDOW_SECONDS
+
+    def looks(self, after: float) -> Iterator[Look]:
+        """Looks later than ``after``; what the log told before is in their counters.
+
+        Raises ``ConfigError`` where a file cannot be opened or its stamps cannot be read.
+        """
+        settings = self.settings
+        stamps = Stamps(settings.zone, settings.year, settings.now)
+        reader = LogReader(settings.engine, stamps, settings.draft_size, self.findings.skipped)
+        for sample in reader.samples(self._lines()):
+            if sample.at > after:
+                yield Look(settings.target, sample.at, sample)
+
+    def _lines(self) -> Iterator[bytes]:
+        sizes = [_size(path) for path in self.paths if str(path) != "-"]
+        total = sum(sizes) if len(sizes) == len(self.paths) else 0
+        before = 0
+        for path in self.paths:
+            with ExitStack() as stack:
+                raw = self._open(path, stack)
+                for line in self._wanted(raw, path):
+                    if total:
+                        self.findings.done = min(1.0, (before + raw.tell()) / total)
+                    yield line
+                before += raw.tell() if total else 0
+
+    def _open(self, path: Path, stack: ExitStack) -> BufferedReader:
+        if str(path) == "-":
+            if self.pipe is None:
+                raise ConfigError("standard input can be read only once; give a file instead")
+            pipe, self.pipe = self.pipe, None
+            return pipe
+        try:
+            return stack.enter_context(path.open("rb"))
+        except OSError as error:
+            raise ConfigError(f"{path}: {error.strerror}") from error
+
+    def _wanted(self, raw: BufferedReader, path: Path) -> Iterator[bytes]:
+        """The lines that tell something; a damaged file is read as far as it can be."""
+        try:
+            yield from wanted_lines(_decompress(raw), self.findings)
+        except _DAMAGE as error:
+            self.findings.note(f"{path}: damaged, read as far as possible ({error})")
+
+
+def wanted_lines(stream: Readable, findings: Findings) -> Iterator[bytes]:
+    """The lines with a known mark, found without looking at the others one by one."""
+    rest, dropping = b"", False
+    while block := stream.read1(BLOCK_BYTES):
+        text = rest + block
+        cut = text.rfind(b"\n") + 1
+        if dropping:
+            first = text.find(b"\n") + 1
+            text, cut, dropping = text[first:], cut - first, not first
+        if dropping or (not cut and len(text) > LONGEST_LINE):
+            findings.skipped["line longer than 1 MB"] += not dropping
+            rest, dropping = b"", True
+            continue
+        yield from _marked(text, cut)
+        rest = text[cut:]
+    # A line that is still being written has no end; half of a figure is another figure.
+    if WANTED.search(rest):
+        findings.skipped["last line without an end"] += 1
+
+
+def _marked(text: bytes, cut: int) -> Iterator[bytes]:
+    end = 0
+    for match in WANTED.finditer(text, 0, cut):
+        if match.start() >= end:
+            start = text.rfind(b"\n", 0, match.start()) + 1
+            end = text.find(b"\n", match.end())
+            yield text[start:end]
+
+
+def in_order(paths: Sequence[Path]) -> list[Path]:
+    """Files of one rotated log by their numbers, the oldest first; all others as given.
+
+    A folder stands for the files in it.
+    """
+    files: list[Path] = []
+    for path in paths:
+        files += sorted(p for p in path.iterdir() if p.is_file()) if path.is_dir() else [path]
+    return sorted(files, key=_age, reverse=True)
+
+
+def _age(path: Path) -> int:
+    match = _ROTATED.match(path.name)
+    return int(match["number"]) if match else 0
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _decompress(raw: BufferedReader) -> Readable:
+    """The text of a file, whatever it was compressed with."""
+    beginning = _peek(raw)
+    opener = next((opener for magic, opener in _MAGIC if beginning.startswith(magic)), None)
+    return opener(raw) if opener else raw
+
+
+def _peek(raw: BufferedReader) -> bytes:
+    return raw.peek(8)[:8]
