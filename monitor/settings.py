@@ -18,10 +18,12 @@ from monitor.health.judging import DEFAULT_JUDGED, DEFAULT_WINDOWS, JudgeSetting
 from monitor.model import Engine
 
 DEFAULT_INTERVAL = 15.0
+DEFAULT_LEASE = 30.0
 
 __all__ = [
     "DEFAULT_INTERVAL",
     "DEFAULT_JUDGED",
+    "DEFAULT_LEASE",
     "DEFAULT_WINDOWS",
     "Credentials",
     "DaemonSettings",
@@ -102,6 +104,8 @@ class DaemonSettings:
     token: SecretStr | None = None
     """Bearer token for state-changing calls, and for all calls unless on loopback."""
     shutdown_seconds: float = 10.0
+    lease_seconds: float = DEFAULT_LEASE
+    """After so long without a sign of the daemon that leads, another one may take over."""
     config_hash: str = ""
     rules: tuple[Rule, ...] = ()
     """The alert rules in force."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,8 +16,7 @@ from monitor.cli.stored import stored
 from monitor.clock import SystemClock
 from monitor.config.values import format_duration
 from monitor.model import Verdict
-from monitor.store.rows import TargetStatus
-from monitor.web.status import STALE_SECONDS, status_document, target_document
+from monitor.web.status import STALE_SECONDS, stored_status
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -34,9 +32,7 @@ def status(
     now = SystemClock().utc()
     with stored(database_url(database, config)) as repository:
         found = repository.statuses()
-    document = status_document(
-        {service.service: [_target(t, now) for t in service.targets] for service in found}
-    )
+    document = stored_status(found, now)
     services = document["services"]
     if json:
         print_json(document)
@@ -48,18 +44,6 @@ def status(
             "is 'monitor run' running?"
         )
     return exits.worst(_code(service) for service in services) if services else exits.NO_VERDICT
-
-
-def _target(status: TargetStatus, now: float) -> dict[str, Any]:
-    return target_document(
-        status.target,
-        status.role,
-        jsonlib.loads(status.assessment) if status.assessment else None,
-        since=status.since,
-        at=status.at,
-        problem=status.problem,
-        now=now,
-    )
 
 
 def _stale_targets(service: Mapping[str, Any]) -> list[str]:

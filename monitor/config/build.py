@@ -79,6 +79,7 @@ class _Builder:
             port=port,
             token=token,
             shutdown_seconds=config.shutdown_timeout,
+            lease_seconds=config.lease,
             config_hash=_hash(config, judges, rules),
             rules=rules,
             receivers=receivers,

@@ -15,7 +15,7 @@ from monitor.config import values
 from monitor.config.receivers import Receiver, RouteEntry
 from monitor.config.section import Duration, EnvironmentName, FileName, Name, Section, check_choice
 from monitor.model import Engine
-from monitor.settings import DEFAULT_INTERVAL, DEFAULT_JUDGED, DEFAULT_WINDOWS
+from monitor.settings import DEFAULT_INTERVAL, DEFAULT_JUDGED, DEFAULT_LEASE, DEFAULT_WINDOWS
 
 __all__ = [
     "DEFAULT_DATABASE",
@@ -188,6 +188,11 @@ class Config(Section):
     )
     token_env: EnvironmentName | None = Field(None, description="Variable that holds it.")
     shutdown_timeout: Duration = Field(10.0, description="Time to finish work at the end.")
+    lease: Annotated[Duration, Field(ge=1, le=3600)] = Field(
+        DEFAULT_LEASE,
+        description="Of several daemons on one database one leads; after so long without a sign "
+        "of it, another takes over.",
+    )
     scrape: Scrape = Scrape()
     windows: Windows = Field(DEFAULT_WINDOWS, description="Spans that are shown, ascending.")
     judged_windows: Windows | None = Field(

@@ -1,48 +1,51 @@
-"""The daemon itself: what starts in which order, what is exchanged on reload, what ends how."""
+"""The daemon itself: what starts in which order, who leads, what is reloaded, what ends how."""
 
 from __future__ import annotations
 
 import os
 import queue
 import threading
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from math import inf
 from typing import Any
 
 import structlog
 from sqlalchemy.engine import Engine, make_url
 
-from monitor.alerting.delivery import Delivery
 from monitor.alerting.receivers import secrets_of
 from monitor.clock import Clock, SystemClock
-from monitor.daemon.crew import Crew, muster
-from monitor.daemon.pool import Pool
-from monitor.daemon.rounds import Rounds
+from monitor.daemon.keeper import Keeper
 from monitor.daemon.signals import handled
-from monitor.daemon.worker import Worker
-from monitor.daemon.writer import Writer
+from monitor.daemon.watch import Watch
 from monitor.logs import REDACTOR
-from monitor.model import ConfigError, MonitorError
-from monitor.report import to_document
+from monitor.model import ConfigError, MonitorError, StoreError
 from monitor.settings import DaemonSettings
 from monitor.store.connect import open_store
+from monitor.store.lease import DAEMON, Leases, guard
 from monitor.store.repository import Repository
 from monitor.store.schema import ensure_ready
 from monitor.web.app import create_app
 from monitor.web.guard import check_exposure
 from monitor.web.server import WebServer, listen
-from monitor.web.status import status_document, target_document
+from monitor.web.status import stored_status
 from monitor.web.view import Health, TargetView
 
 WATCH_SECONDS = 1.0
-_STORE_SECONDS = 15.0
 _FORCED_EXIT = 1
+_FIXED = ("database", "host", "port", "lease_seconds")
+"""Settings that take effect at the start only."""
 
 _log = structlog.get_logger(__name__)
 
 
 class Daemon:
-    """Scrapes, judges, stores and shows, until it is told to stop.
+    """Watches while it holds the lease of its database, stands by while another does.
+
+    Several daemons may share a database: one of them leads. Which one is decided by a lease,
+    and so the others neither scrape nor send nor act; the next one goes on where the leader's
+    rows end, just as the same process would after a restart.
 
     Args:
         settings: what to start with.
@@ -69,9 +72,12 @@ class Daemon:
         self._reloading = threading.Lock()
         self._reload_ok = True
         self._reload_at = self._clock.utc()
-        self._first_round_done = False
+        self._watch: Watch | None = None
+        self._problem: str | None = None
+        self.opened = threading.Event()
+        """Set when it answers requests, whether it leads or stands by."""
         self.started = threading.Event()
-        """Set when everything runs."""
+        """Set when it leads, and everything runs."""
 
     # -- what others call ------------------------------------------------------------------
 
@@ -79,7 +85,7 @@ class Daemon:
         """Runs until a signal or ``stop``; the exit code. Raises ``MonitorError`` at start."""
         REDACTOR.learn(_secrets(self._settings))
         with handled(stop=self._on_stop, reload=self._on_reload):
-            self._start()
+            self._open()
             try:
                 self._attend()
             finally:
@@ -110,154 +116,142 @@ class Daemon:
         return self._web.port
 
     def targets(self) -> Sequence[TargetView]:
-        """All targets as of now."""
-        return [worker.view() for worker in self._crew.workers.values()]
+        """All targets as of now; none while another daemon leads."""
+        return () if self._watch is None else self._watch.targets()
 
     def health(self) -> Health:
         """The state of the daemon as of now."""
-        rounds, writer = self._rounds, self._writer
-        return Health(
-            loop_age=rounds.age(),
-            loop_limit=rounds.limit,
-            waiting_for=self._waiting_for(),
-            rounds_missed=rounds.counts.missed,
-            rounds_skipped=rounds.counts.skipped,
-            rounds_failed=rounds.counts.failed,
-            scheduler_rebuilds=rounds.counts.rebuilds,
-            clock_lead=self._crew.timeline.lead(),
-            rows_queued=writer.queued,
-            rows_written=writer.written,
-            rows_dropped=writer.dropped,
-            write_errors=writer.errors,
-            write_age=writer.age(),
+        watch = self._watch
+        if watch is None:
+            health = Health(loop_age=0.0, loop_limit=inf, waiting_for=self._waits())
+        else:
+            health = watch.health()
+        return replace(
+            health,
             reload_ok=self._reload_ok,
             reload_at=self._reload_at,
             config_hash=self._settings.config_hash,
+            fence=self._keeper.fence(),
         )
 
     def status(self) -> dict[str, Any]:
-        """The document of ``monitor status --json``, from memory."""
-        services: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
-        now = self._crew.timeline.now()
-        for worker in sorted(self._crew.workers.values(), key=lambda worker: worker.name):
-            latest = worker.latest
-            services[worker.settings.service].append(
-                target_document(
-                    worker.name,
-                    worker.settings.role,
-                    None if latest is None else to_document(latest),
-                    since=worker.since,
-                    at=worker.at,
-                    problem=worker.problem,
-                    now=now,
-                )
-            )
-        return status_document(services)
+        """The document of ``monitor status --json``: from memory, or what the leader stored."""
+        if self._watch is not None:
+            return self._watch.status()
+        return stored_status(Repository(self._engine).statuses(), self._clock.utc())
 
     # -- start -----------------------------------------------------------------------------
 
-    def _start(self) -> None:
+    def _open(self) -> None:
+        """Opens what is needed in any case; begins to lead if nobody else does."""
         settings = self._settings
         sock = listen(settings.host, settings.port)
+        app = create_app(self, host=settings.host, token=lambda: self._settings.token)
+        self._web = WebServer(app, sock)
         try:
             self._open_store()
         except BaseException:
             sock.close()
             raise
-        self._pool = Pool()
-        self._rounds: Rounds[Worker] = Rounds(self._machine, self._submit, self._rate)
-        self._rounds.plan(self._crew.workers.values())
-        self._web = WebServer(
-            create_app(self, host=settings.host, token=lambda: self._settings.token), sock
-        )
-        self._writer.start()
-        self._rounds.start()
         self._web.start()
-        _log.info("started", targets=len(self._crew.workers), host=settings.host, port=self.port)
-        self.started.set()
+        self.opened.set()
 
     def _open_store(self) -> None:
-        settings = self._settings
-        self._engine: Engine = open_store(settings.database)
+        self._engine: Engine = open_store(self._settings.database)
         try:
             ensure_ready(self._engine)
-            self._repository = Repository(self._engine)
-            self._writer = Writer(self._repository, self._clock, errand=self._run_errands)
-            self._register(settings)
-            self._crew: Crew = muster(settings, self._repository, self._clock, self._writer.put)
-            self._delivery = Delivery(self._repository.alerts.outbox, self._clock)
-            self._delivery.start(settings.receivers)
+            leases, seconds = Leases(self._engine), self._settings.lease_seconds
+            self._keeper = Keeper(leases, self._machine, seconds, self._on_loss)
+            self._try_to_lead()
         except BaseException:
             self._engine.dispose()
             raise
 
-    def _register(self, settings: DaemonSettings) -> None:
-        ids = self._repository.register(settings.targets, self._clock.utc())
-        self._repository.route(settings.routing)
-        self._writer.accept(frozenset(ids))
+    def _try_to_lead(self) -> None:
+        """Begins to lead, unless another daemon does; raises ``StoreError``."""
+        fence = self._keeper.take()
+        if fence is None:
+            self._say_once(f"standing by: {self._waits()}")
+            return
+        try:
+            self._watch = self._new_watch(fence)
+        except BaseException:
+            self._keeper.release()
+            raise
+        self._problem = None
+        host, targets = self._settings.host, len(self._settings.targets)
+        _log.info("started", targets=targets, host=host, port=self.port, fence=fence)
+        self.started.set()
 
-    def _run_errands(self) -> None:
-        self._crew.run_errands()
+    def _new_watch(self, fence: int) -> Watch:
+        watch = Watch(self._settings, self._engine, guard(DAEMON, fence), self._clock, self._rate)
+        watch.start()
+        return watch
 
-    def _submit(self, worker: Worker) -> None:
-        self._pool.submit(worker.run)
+    def _waits(self) -> str:
+        holder = self._keeper.holder
+        if holder is None:
+            return "the past is read from the database"
+        return f"{holder} leads on this database; this one neither scrapes, sends nor acts"
+
+    def _say_once(self, text: str) -> None:
+        if text != self._problem:
+            _log.warning(text)
+        self._problem = text
 
     # -- while it runs ---------------------------------------------------------------------
 
     def _attend(self) -> None:
-        while True:
-            try:
-                command = self._commands.get(timeout=WATCH_SECONDS)
-            except queue.Empty:
-                self._rounds.watch()
-                continue
-            if command == "stop":
-                return
-            try:
-                self.reload()
-            except MonitorError:
-                continue  # It is logged and counted; nobody waits for the answer.
+        while (command := self._next_command()) != "stop":
+            if command == "reload":
+                self._reload_on_signal()
+            elif command == "lost":
+                self._step_down()
+            elif self._watch is not None:
+                self._watch.look_after()
+            else:
+                self._stand_by()
+
+    def _next_command(self) -> str | None:
+        try:
+            return self._commands.get(timeout=WATCH_SECONDS)
+        except queue.Empty:
+            return None
+
+    def _reload_on_signal(self) -> None:
+        # What is wrong is logged and counted; nobody waits for the answer.
+        with suppress(MonitorError):
+            self.reload()
+
+    def _stand_by(self) -> None:
+        try:
+            with self._reloading:
+                self._try_to_lead()
+        except StoreError as error:
+            self._say_once(f"standing by: {error}")
+
+    def _step_down(self) -> None:
+        """Ends all work because another daemon has taken the lease, and stands by."""
+        with self._reloading:
+            watch, self._watch = self._watch, None
+        if watch is None:
+            return
+        _log.error("another daemon has taken the lease; all work ends, and this one stands by")
+        self.started.clear()
+        watch.stop(self._until_deadline())
+        self._keeper.release()
 
     def _reload(self) -> None:
         settings = self._load()
         check_exposure(self._settings.host, settings.token)
         REDACTOR.learn(_secrets(settings))
-        before = self._crew.workers
-        workers = self._crew.build(settings.targets)
-
-        def register() -> None:
-            self._register(settings)
-            self._crew.curves.refresh()
-            text = f"configuration {settings.config_hash or 'without a hash'} loaded"
-            self._repository.event(self._crew.timeline.now(), "reload", text)
-            self._crew.end_alerts(before.keys() - workers.keys(), settings)
-            self._delivery.reload(settings.receivers)
-
-        # The database is the last that can say no; all that follows cannot fail.
-        self._writer.call(register, timeout=_STORE_SECONDS)
-        self._warn_of_fixed(settings)
-        kept = self._crew.exchange(settings, workers)
-        self._settings = settings
-        self._rounds.plan(workers.values())
-        for name, worker in before.items():
-            if workers.get(name) is not worker:
-                worker.retire()
-        self._reload_ok, self._reload_at = True, self._clock.utc()
-        _log.info("reloaded", targets=len(workers), kept=kept)
-
-    def _warn_of_fixed(self, new: DaemonSettings) -> None:
-        old = self._settings
-        for name in ("database", "host", "port"):
-            if getattr(old, name) != getattr(new, name):
+        if self._watch is not None:
+            self._watch.reload(settings)
+        for name in _FIXED:
+            if getattr(self._settings, name) != getattr(settings, name):
                 _log.warning("this setting takes effect at the next start only", setting=name)
-
-    def _waiting_for(self) -> str | None:
-        if not self._first_round_done:
-            waiting = sum(worker.rounds == 0 for worker in self._crew.workers.values())
-            if waiting:
-                return f"the first look at {waiting} of {len(self._crew.workers)} targets"
-            self._first_round_done = True
-        return None
+        self._settings = settings
+        self._reload_ok, self._reload_at = True, self._clock.utc()
 
     # -- end -------------------------------------------------------------------------------
 
@@ -265,31 +259,19 @@ class Daemon:
         """Everything in order, within the time allowed; False when rows were left behind."""
         self._stopping = True
         _log.info("stopping", within_seconds=self._settings.shutdown_seconds)
-        deadline = self._machine.monotonic() + self._settings.shutdown_seconds
-
-        def left(share: float = 1.0) -> float:
-            return max(0.1, (deadline - self._machine.monotonic()) * share)
-
-        self._rounds.stop()
-        self._end_scrapes(left(0.5))
-        flushed = self._writer.stop(left(0.75))
-        if not flushed:
-            _log.error("rows were left behind", rows=self._writer.queued)
-        if not self._delivery.stop(left(0.5)):
-            _log.warning("a receiver did not answer in time; its message is sent again later")
-        if not self._web.stop(left()):
+        left = self._until_deadline()
+        flushed = self._watch is None or self._watch.stop(left)
+        self._keeper.release()
+        if not self._web.stop(left(1.0)):
             _log.warning("the web server did not end in time")
         self._engine.dispose()
-        _log.info("stopped", rows_written=self._writer.written)
+        _log.info("stopped", rows_written=self.health().rows_written)
         return flushed
 
-    def _end_scrapes(self, patience: float) -> None:
-        """Waits for the scrapes under way; those that take too long are cut off, unseen."""
-        ended = self._pool.close(patience)
-        for worker in self._crew.workers.values():
-            worker.retire()
-        if not ended and not self._pool.close(patience / 2):
-            _log.warning("some scrapes did not end in time")
+    def _until_deadline(self) -> Callable[[float], float]:
+        """Gives the seconds that a share of the time comes to that is allowed from now on."""
+        deadline = self._machine.monotonic() + self._settings.shutdown_seconds
+        return lambda share: max(0.1, (deadline - self._machine.monotonic()) * share)
 
     # Handlers interrupt the main thread anywhere, even inside a lock it holds. A SimpleQueue is
     # made to be put to in that position; an Event is not.
@@ -301,6 +283,9 @@ class Daemon:
 
     def _on_reload(self) -> None:
         self._commands.put("reload")
+
+    def _on_loss(self) -> None:
+        self._commands.put("lost")
 
 
 def _secrets(settings: DaemonSettings) -> Iterator[str]:

@@ -24,7 +24,7 @@ from sqlalchemy import (
     update,
 )
 
-from monitor.model import StoreError
+from monitor.model import LeaseError, StoreError
 from monitor.store.connect import insert_into, reading, writing
 from monitor.store.holder import Holder, is_gone
 from monitor.store.tables import leases
@@ -33,11 +33,7 @@ DAEMON = "daemon"
 """The lease of the one daemon that watches, sends and acts."""
 
 Guard = Callable[[Connection], None]
-"""Raises ``LeaseLostError`` in a transaction that is no longer ours to make."""
-
-
-class LeaseLostError(StoreError):
-    """Somebody else holds the lease now; nothing was written."""
+"""Raises ``LeaseError`` in a transaction that is no longer ours to make."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +65,7 @@ def guard(name: str, fence: int) -> Guard:
         row = connection.execute(query.with_for_update(read=True)).first()
         if row is None or row.fence != fence:
             now = "nobody" if row is None else str(Holder.from_json(row.holder))
-            raise LeaseLostError(f"the lease of the {name} belongs to {now} now")
+            raise LeaseError(f"the lease of the {name} belongs to {now} now")
 
     return check
 

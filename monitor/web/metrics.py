@@ -25,6 +25,8 @@ _HEALTH_GAUGES: tuple[tuple[str, str, Callable[[Health], float]], ...] = (
     ("clock_lead_seconds", "Lead of the monitor's time over the clock", lambda h: h.clock_lead),
     ("store_queue_rows", "Rows that wait for the database", lambda h: h.rows_queued),
     ("store_write_age_seconds", "Time since the last write", lambda h: h.write_age),
+    ("leading", "Whether this daemon holds the lease", lambda h: h.fence is not None),
+    ("lease_fence", "Number of the lease; 0 without it", lambda h: h.fence or 0),
     ("config_reload_success", "Whether the last reload succeeded", lambda h: h.reload_ok),
     ("config_reload_timestamp_seconds", "Last successful load", lambda h: h.reload_at),
 )

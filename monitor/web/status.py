@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from monitor.model import Verdict
 from monitor.report import iso
+from monitor.store.rows import ServiceStatus, TargetStatus
 
 SCHEMA = "monitor.status/1"
 STALE_SECONDS = 900.0
@@ -36,6 +38,25 @@ def status_document(services: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict
         "schema": SCHEMA,
         "services": [_service(name, targets) for name, targets in sorted(services.items())],
     }
+
+
+def stored_status(statuses: Sequence[ServiceStatus], now: float) -> dict[str, Any]:
+    """The whole document from the database alone."""
+    return status_document(
+        {status.service: [_stored_target(t, now) for t in status.targets] for status in statuses}
+    )
+
+
+def _stored_target(status: TargetStatus, now: float) -> dict[str, Any]:
+    return target_document(
+        status.target,
+        status.role,
+        json.loads(status.assessment) if status.assessment else None,
+        since=status.since,
+        at=status.at,
+        problem=status.problem,
+        now=now,
+    )
 
 
 def target_document(

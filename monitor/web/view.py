@@ -74,6 +74,8 @@ class Health:
     reload_at: float = 0.0
     """When the configuration was last loaded with success."""
     config_hash: str = ""
+    fence: int | None = None
+    """Number of the lease under which it leads; None while it does not."""
 
     @property
     def alive(self) -> bool:

@@ -87,8 +87,11 @@ class Running:
         except BaseException as error:
             self.error = error
 
-    def start(self) -> None:
+    def begin(self) -> None:
         self._thread.start()
+
+    def start(self) -> None:
+        self.begin()
         eventually(lambda: self.daemon.started.is_set() or self.error is not None)
         if self.error is not None:
             raise self.error

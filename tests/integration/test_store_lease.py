@@ -16,9 +16,10 @@ from daemon_stage import eventually
 from sqlalchemy import Engine, update
 from store_rows import NOON, row, target
 
+from monitor.model import LeaseError
 from monitor.store.connect import writing
 from monitor.store.holder import Holder, is_gone, this_process
-from monitor.store.lease import DAEMON, LeaseLostError, Leases, guard
+from monitor.store.lease import DAEMON, Leases, guard
 from monitor.store.repository import Repository
 from monitor.store.tables import leases as table
 
@@ -116,9 +117,9 @@ def test_the_guard_refuses_what_a_former_holder_writes(
     shift_time(engine, LONG + 1)
     old.write_round([row(NOON + 1)])  # Nobody else has done anything meanwhile.
     leases.take(DAEMON, somebody("b"), LONG)
-    with pytest.raises(LeaseLostError, match=r"belongs to process \d+ on b now"):
+    with pytest.raises(LeaseError, match=r"belongs to process \d+ on b now"):
         old.write_round([row(NOON + 2)])
-    with pytest.raises(LeaseLostError):
+    with pytest.raises(LeaseError):
         old.register([], NOON)
     state = repository.state("a")
     assert state is not None
