@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from http import HTTPStatus
 
 from monitor.model import ScrapeError
+
+_PASSING = frozenset(
+    {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}
+)
+"""Refusals that need not last, though their status blames the request."""
 
 
 class FetchKind(StrEnum):
@@ -27,3 +33,9 @@ class FetchError(ScrapeError):
     def __init__(self, kind: FetchKind, message: str, *, retryable: bool = True) -> None:
         super().__init__(message, retryable=retryable)
         self.kind = kind
+
+
+def lasts(status: int) -> bool:
+    """Whether the same request would be refused again with this HTTP status."""
+    blamed = HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR
+    return blamed and status not in _PASSING

@@ -12,9 +12,9 @@ import os
 import sys
 from collections.abc import Sequence
 
+from monitor import child
 from monitor.alerting import payload, text
 from monitor.alerting.model import Notification, Severity, State
-from monitor.alerting.notifiers import child
 from monitor.alerting.notifiers.base import Message
 from monitor.alerting.receivers import AppriseSettings, ReceiverSettings
 from monitor.model import DeliveryError
@@ -46,8 +46,11 @@ class Apprise:
         arguments = (sys.executable, "-m", "monitor.alerting.notifiers.apprise_process")
         paths = os.pathsep.join(path for path in sys.path if path)
         environ = {**child.environment(()), "PYTHONPATH": paths, "HOME": os.devnull}
-        done = child.run(arguments, payload.encode(given), self._timeout + _START_SECONDS, environ)
-        return _read(done)
+        seconds = self._timeout + _START_SECONDS
+        try:
+            return _read(child.run(arguments, payload.encode(given), seconds, environ))
+        except child.ChildError as error:
+            raise DeliveryError(str(error)) from None
 
     def keep_alive(self, firing: Sequence[Notification], now: float) -> None:
         """Nothing: who was told remembers."""

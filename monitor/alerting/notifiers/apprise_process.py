@@ -10,11 +10,10 @@ import sys
 import threading
 from typing import Any
 
-from monitor.alerting.notifiers.base import PASSING
 from monitor.sources.address import is_forbidden
+from monitor.sources.errors import lasts
 
 _STATUS = re.compile(r"\berror[=: ]+(\d{3})\b", re.IGNORECASE)
-_BAD_REQUEST, _SERVER_ERROR = 400, 500
 _HOST_AND_PORT = 2
 
 
@@ -72,8 +71,7 @@ def send(given: dict[str, Any]) -> dict[str, Any]:
     if not found:
         return _answer("Apprise could not reach the service", permanent=False)
     status = int(found[-1])
-    retried = status in PASSING or not _BAD_REQUEST <= status < _SERVER_ERROR
-    return _answer(f"the service refused it: HTTP {status}", permanent=not retried)
+    return _answer(f"the service refused it: HTTP {status}", permanent=lasts(status))
 
 
 def _answer(said: str, *, permanent: bool) -> dict[str, Any]:

@@ -8,9 +8,6 @@ from typing import Protocol
 
 from monitor.alerting.model import Notification
 
-PASSING = frozenset({408, 425, 429})
-"""Refusals over HTTP that need not last, though their status blames the message."""
-
 
 @dataclass(frozen=True, slots=True)
 class Message:

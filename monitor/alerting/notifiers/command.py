@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from monitor import child
 from monitor.alerting import payload
 from monitor.alerting.model import Notification
-from monitor.alerting.notifiers import child
 from monitor.alerting.notifiers.base import Message
 from monitor.alerting.receivers import CommandSettings, ReceiverSettings
 from monitor.logs import REDACTOR
@@ -32,13 +32,15 @@ class Command:
         about = {"MONITOR_MESSAGE_ID": payload.message_id(n), "MONITOR_STATE": n.state.value}
         environ = {**child.environment(self._kind.environment), **about}
         text = payload.body(n, test=message.test)
-        done = child.run(self._kind.arguments, text, self._timeout, environ)
+        try:
+            done = child.run(self._kind.arguments, text, self._timeout, environ)
+        except child.ChildError as error:
+            raise DeliveryError(str(error)) from None
         if done.code == 0:
             return "exit code 0"
         said = payload.plain(REDACTOR.text(done.output), _SHOWN)
-        how = f"exit code {done.code}" if done.code > 0 else f"killed by signal {-done.code}"
         raise DeliveryError(
-            f"the command failed: {how}{f': {said}' if said else ''}",
+            f"the command failed: {done.how}{f': {said}' if said else ''}",
             permanent=done.code in _PERMANENT,
         )
 

@@ -10,10 +10,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from monitor.model import DeliveryError
+from monitor.model import MonitorError
 
 MAX_OUTPUT = 64 * 1024
 _PASSED = ("PATH", "LANG", "LC_ALL", "TZ", "SYSTEMROOT")
+
+
+class ChildError(MonitorError):
+    """A program could not be started, or did not end in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +27,11 @@ class Finished:
     code: int
     output: str
     """The beginning of what it wrote, errors included."""
+
+    @property
+    def how(self) -> str:
+        """The way it ended, in words."""
+        return f"exit code {self.code}" if self.code >= 0 else f"killed by signal {-self.code}"
 
 
 def environment(names: Sequence[str], environ: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -36,7 +45,7 @@ def run(
     """Runs a program without a shell.
 
     Raises:
-        DeliveryError: it cannot be started, or was killed at the deadline.
+        ChildError: it cannot be started, or was killed at the deadline.
     """
     # Files instead of pipes: what the program leaves running cannot hold us up with a pipe that
     # stays open, and a program that does not read cannot block us.
@@ -55,11 +64,11 @@ def run(
             )
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or "its arguments are not valid"
-            raise DeliveryError(f"the command cannot be started: {reason}") from None
+            raise ChildError(f"the command cannot be started: {reason}") from None
         try:
             code = process.wait(timeout)
         except subprocess.TimeoutExpired:
-            raise DeliveryError(f"the command did not end within {timeout:g} s") from None
+            raise ChildError(f"the command did not end within {timeout:g} s") from None
         finally:
             # Its whole group: what it started itself must not outlive it.
             with suppress(ProcessLookupError, PermissionError):
