@@ -68,7 +68,7 @@ def run(
         try:
             code = process.wait(timeout)
         except subprocess.TimeoutExpired:
-            raise ChildError(f"the command did not end within {timeout:g} s") from None
+            raise ChildError(f"the command did not end within {round(timeout, 2):g} s") from None
         finally:
             # Its whole group: what it started itself must not outlive it.
             with suppress(ProcessLookupError, PermissionError):

@@ -236,7 +236,7 @@ def _failure(error: BaseException, timeout: float) -> FetchError:
             reason = found.verify_message[:_SHOWN]
             return FetchError(FetchKind.TLS, f"the certificate is not accepted ({reason})")
         if isinstance(found, TimeoutError | requests.Timeout):
-            return FetchError(FetchKind.TIMEOUT, f"no answer within {timeout:g} s")
+            return FetchError(FetchKind.TIMEOUT, f"no answer within {round(timeout, 2):g} s")
     if any(isinstance(found, ssl.SSLError) for found in chain):
         return FetchError(FetchKind.TLS, "TLS failed")
     reasons = (f.strerror for f in chain if isinstance(f, OSError) and f.strerror)
