@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo run test lint bench clean
+.PHONY: demo run test lint bench dashboards clean
 
 demo: $(READY)  ## A recorded incident, played to the real daemon
 	$(BIN)/monitor demo
@@ -23,6 +23,9 @@ lint: $(READY)  ## Style and types
 bench: $(READY)  ## The measured claims of the README
 	$(BIN)/python -m benchmarks.scrape
 	$(BIN)/python -m benchmarks.speedup
+
+dashboards: $(READY)  ## The Grafana dashboards, written again from their code
+	$(BIN)/python -m monitor.grafana.build
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

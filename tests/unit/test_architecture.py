@@ -99,3 +99,16 @@ def test_the_engines_do_not_know_the_store_or_the_sources() -> None:
         if name.startswith("monitor.engines"):
             for imported in imports(path):
                 assert not imported.startswith(("monitor.store", "monitor.sources", "monitor.web"))
+
+
+def test_what_builds_the_dashboards_is_not_needed_to_run() -> None:
+    found = {name: set(imports(path)) for name, path in modules()}
+    builders = {
+        name
+        for name, imported in found.items()
+        if any(module.split(".")[0] == "grafana_foundation_sdk" for module in imported)
+    } | {"monitor.grafana.build", "monitor.grafana.boards"}
+    assert all(name.startswith("monitor.grafana.") for name in builders)
+    for name, imported in found.items():
+        if name not in builders:
+            assert not imported & builders, name
