@@ -19,6 +19,7 @@ from monitor.store.lease import Guard, Leases, unguarded
 from monitor.store.moment import load_moment, load_state
 from monitor.store.orders import add_order, load_orders
 from monitor.store.registry import load_facts, register
+from monitor.store.rollbacks import Rollbacks
 from monitor.store.rounds import RoundWriter, add_event, read_memory
 from monitor.store.rows import (
     HistoryRow,
@@ -49,6 +50,7 @@ class Repository:
         self.baselines = Baselines(engine)
         self.alerts = AlertStore(engine, guard)
         self.leases = Leases(engine)
+        self.rollbacks = Rollbacks(engine)
         self._rounds = RoundWriter(engine, guard)
 
     def register(self, configured: Sequence[TargetSettings], now: float) -> dict[str, int]:
@@ -73,6 +75,7 @@ class Repository:
     def route(self, routing: Routing) -> None:
         """Decides whom notifications go to that are written from now on."""
         self._rounds.routing = routing
+        self.rollbacks.routing = routing
 
     def event(
         self,

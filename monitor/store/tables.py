@@ -333,3 +333,70 @@ leases = Table(
     _time("taken_at", nullable=True),
     PrimaryKeyConstraint("name"),
 )
+
+rollbacks = Table(
+    "rollbacks",
+    metadata,
+    _text("service"),
+    _time("at"),
+    _text("mode"),
+    _text("phase"),
+    _text("plan", nullable=True),
+    _text("state"),
+    Column("version", Integer, nullable=False),
+    Column("fence", Integer, nullable=False),
+    PrimaryKeyConstraint("service"),
+)
+
+rollback_steps = Table(
+    "rollback_steps",
+    metadata,
+    _text("id"),
+    _text("service"),
+    _text("plan"),
+    _text("do"),
+    Column("share", Double, nullable=True),
+    _time("at"),
+    _text("status"),
+    Column("attempts", Integer, nullable=False),
+    _text("detail"),
+    Column("fence", Integer, nullable=False),
+    PrimaryKeyConstraint("id"),
+    Index(None, "plan"),
+)
+
+# Only ever added to: the audit must be readable a year later.
+rollback_decisions = Table(
+    "rollback_decisions",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    _text("service"),
+    _time("at"),
+    _text("kind"),
+    _text("mode"),
+    _text("phase"),
+    _text("plan", nullable=True),
+    _text("cure", nullable=True),
+    Column("share", Double, nullable=False),
+    _text("who", nullable=True),
+    Column("pages", Boolean, nullable=False),
+    _text("sentence"),
+    _text("evidence"),
+    UniqueConstraint("service", "at", "kind"),
+    Index(None, "plan"),
+    Index(None, "at"),
+)
+
+rollback_orders = Table(
+    "rollback_orders",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    _text("service"),
+    _time("at"),
+    _text("who"),
+    _text("kind"),
+    _text("plan", nullable=True),
+    Column("force", Boolean, nullable=False),
+    _time("taken_at", nullable=True),
+    Index(None, "taken_at"),
+)
