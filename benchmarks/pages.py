@@ -1,6 +1,8 @@
 """A loopback server whose pages move like those of a busy vLLM server.
 
-Runs as a process of its own, so that what it costs is not counted as the monitor's.
+Runs as a process of its own, so that what it costs is not counted as the monitor's. It makes a
+page once a second and serves it to all who ask: a server that works for each request on the
+cores of the monitor would empty its caches, as a model server on another machine does not.
 """
 
 from __future__ import annotations
@@ -9,6 +11,8 @@ import gzip
 import re
 import sys
 import time
+from collections.abc import Callable
+from functools import lru_cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -23,27 +27,25 @@ def growing(first: bytes, second: bytes, rounds: float) -> bytes:
     before = {name: float(value) for name, value in _MOVING.findall(first)}
 
     def moved(match: re.Match[bytes]) -> bytes:
-        start = before.get(match[1], float(match[2]))
-        value = start + (float(match[2]) - start) * rounds
-        return match[1] + b" " + repr(round(value, 6)).encode()
+        start, end = before.get(match[1], float(match[2])), float(match[2])
+        value = start + (end - start) * rounds
+        # What counts things stays whole, as on the pages of a server.
+        whole = start.is_integer() and end.is_integer()
+        return match[1] + b" " + repr(float(round(value)) if whole else value).encode()
 
     return _MOVING.sub(moved, second)
 
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    first = b""
-    second = b""
+    page: Callable[[int], bytes]
     started = time.monotonic()
 
     def do_GET(self) -> None:
-        """Answers with a page whose counters have grown since the last time."""
-        body = growing(self.first, self.second, 1.0 + (time.monotonic() - self.started) / 15.0)
-        self.send_response(200)
-        self.send_header("Content-Type", "text/plain; version=0.0.4")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        """Answers with a page whose counters have grown since the second before."""
+        body = type(self).page(int(time.monotonic() - self.started))
+        head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\n"
+        self.wfile.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
 
     def log_message(self, *_: object) -> None:
         """Says nothing."""
@@ -51,8 +53,13 @@ class _Handler(BaseHTTPRequestHandler):
 
 def main(first: str, second: str) -> None:
     """Serves until killed; prints the port first."""
-    _Handler.first = gzip.decompress(Path(first).read_bytes())
-    _Handler.second = gzip.decompress(Path(second).read_bytes())
+    bodies = [gzip.decompress(Path(path).read_bytes()) for path in (first, second)]
+
+    @lru_cache(maxsize=2)
+    def page(age: int) -> bytes:
+        return growing(bodies[0], bodies[1], 1.0 + age / 15.0)
+
+    _Handler.page = staticmethod(page)
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
     server.daemon_threads = True
     print(server.server_address[1], flush=True)
