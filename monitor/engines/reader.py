@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from monitor.engines import exposition, sglang, vllm, vllm_v0
 from monitor.engines.about import Told, read_about
 from monitor.engines.dialect import Dialect, Figures
 from monitor.engines.layout import Layout, doubled, lay_out
+from monitor.engines.trail import Trail, blaze, follow
 from monitor.model import Engine, Identity, PageError, Reading, Sample, Speculation
 
 DIALECTS: dict[Engine, Dialect] = {
@@ -52,6 +54,8 @@ class PageReader:
         self._dialect = DIALECTS[engine] if engine else None
         self._draft_size = draft_size
         self._layout: Layout | None = None
+        self._trail: Trail | None = None
+        """Where the lines of the layout stood on the last page, once that was known."""
         self._pages = 0
         self._malformed = False
         self._incomplete = False
@@ -122,30 +126,37 @@ class PageReader:
 
     def _known_figures(self, page: bytes) -> Found | None:
         """The figures of a page with the same lines as the one before and nothing odd."""
-        layout = self._layout
-        if self._dialect is None or layout is None or self._is_due_a_look(page):
+        dialect, layout = self._dialect, self._layout
+        if dialect is None or layout is None:
             return None
-        lines = exposition.find(page, self._dialect.wanted)
-        if lines.names != layout.names or lines.labels != layout.labels or any(lines.rests):
-            return None
-        values = exposition.numbers(lines.values)
+        texts = self._texts(page, dialect, layout)
+        values = None if texts is None else exposition.numbers(texts)
         if values is None:
             return None
         self._incomplete = False
         return Found(layout, layout.figures(values), layout.notes)
 
-    def _is_due_a_look(self, page: bytes) -> bool:
+    def _texts(self, page: bytes, dialect: Dialect, layout: Layout) -> Sequence[bytes] | None:
+        """The values of the wanted lines, if they are those of the layout and no others."""
         self._pages += 1
         if self._malformed:
-            return True
-        if self._pages > _FIRST_LOOKS and self._pages % _LOOK_EVERY:
-            return False
-        if self._dialect is not None:
-            self._has_unknown_names = bool(self._dialect.unknown_names(page))
-        return bool(exposition.malformed(page))
+            return None
+        if self._pages <= _FIRST_LOOKS or self._pages % _LOOK_EVERY == 0:
+            self._has_unknown_names = bool(dialect.unknown_names(page))
+            if exposition.malformed(page):
+                return None
+        elif self._trail is not None and (followed := follow(page, self._trail)) is not None:
+            texts, self._trail = followed
+            return texts
+        lines = exposition.find(page, dialect.wanted)
+        if lines.names != layout.names or lines.labels != layout.labels or any(lines.rests):
+            return None
+        self._trail = blaze(page, dialect.wanted)
+        return lines.values
 
     def _figures(self, page: bytes) -> Found | None:
         """The figures of a page that differs from the one before; every line is looked at."""
+        self._trail = None
         page = exposition.tidy(page)
         dialect = self._choose(page)
         if dialect is None:
