@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
 
 from monitor.alerting import wording
@@ -109,13 +109,18 @@ class AlertState:
 States = Mapping[str, AlertState]
 
 
+def applying(rules: Iterable[Rule], facts: Facts) -> dict[str, Rule]:
+    """The rules about the target of ``facts``, by name: the same ones for all its facts."""
+    return {rule.id: rule for rule in rules if rule.only.matches(facts)}
+
+
 def step(
-    rules: Sequence[Rule], states: States, facts: Facts, now: float, interval: float
+    own: Mapping[str, Rule], states: States, facts: Facts, now: float, interval: float
 ) -> tuple[dict[str, AlertState], tuple[Notification, ...]]:
     """Takes in one assessment of one target.
 
     Args:
-        rules: all rules in force; those about other targets are passed over.
+        own: the rules about this target, see ``applying``.
         states: by rule, as the step before returned them for this target.
         facts: the assessment and what surrounds it.
         now: the time of the assessment.
@@ -124,7 +129,6 @@ def step(
     Returns:
         The states to keep instead of ``states``, and what to tell, in the order of the rules.
     """
-    own = {rule.id: rule for rule in rules if rule.only.matches(facts)}
     after = {}
     for name, rule in own.items():
         before = states.get(name)

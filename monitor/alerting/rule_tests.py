@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BeforeValidator, Field, PlainValidator
 
-from monitor.alerting.machine import AlertState, step
+from monitor.alerting.machine import AlertState, applying, step
 from monitor.alerting.model import Reason, State
 from monitor.alerting.rules import SPECULATIVE, BaselineState, Facts, Rule
 from monitor.alerting.ruleset import Label, RoleWord, Text, load_rules, read_document
@@ -268,7 +268,7 @@ def run_test(rules: Sequence[Rule], test: RuleTest) -> Iterator[str]:
     # Firing alerts after each look, so that any time can be asked about.
     stood: list[tuple[float, tuple[str, ...]]] = []
     for at, facts in _looks(test):
-        states, messages = step(chosen, states, facts, START + at, test.interval)
+        states, messages = step(applying(chosen, facts), states, facts, START + at, test.interval)
         told += [Notice(at, message.rule, message.reason) for message in messages]
         firing = sorted(n for n, state in states.items() if state.state is State.FIRING)
         stood.append((at, tuple(firing)))

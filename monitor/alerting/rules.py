@@ -6,7 +6,7 @@ ends one: a server that is idle or cannot be reached has not recovered.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -177,10 +177,12 @@ def leaves(rule: Rule, facts: Facts) -> bool | None:
         return _all(_parts(rule.leave, facts, leaving=True))
     over = [_not(answer) for answer in _parts(rule.when, facts, limits=False)]
     over += [_holds_limit(_opposite(limit), facts, leaving=True) for limit in rule.when.limits]
-    return _not(_all([_not(answer) for answer in over]))
+    return _not(_all(map(_not, over)))
 
 
 def _too_little(rule: Rule, facts: Facts) -> bool:
+    if rule.least_drafts <= 0.0 and rule.least_requests <= 0.0:
+        return False
     window = facts.assessment.window
     drafts = window.counts.drafts if window is not None else 0.0
     requests = window.counts.requests if window is not None else 0.0
@@ -189,23 +191,22 @@ def _too_little(rule: Rule, facts: Facts) -> bool:
 
 def _parts(
     condition: Condition, facts: Facts, *, leaving: bool = False, limits: bool = True
-) -> list[bool | None]:
+) -> Iterator[bool | None]:
     assessment = facts.assessment
-    answers: list[bool | None] = []
     if condition.verdicts:
-        answers.append(_holds_verdict(condition.verdicts, assessment.verdict))
+        yield _holds_verdict(condition.verdicts, assessment.verdict)
     if condition.causes:
         weak = _TOLD_AT_ONCE.issuperset(condition.causes)
-        answers.append(_holds_word(condition.causes, assessment.cause, assessment, weak=weak))
+        yield _holds_word(condition.causes, assessment.cause, assessment, weak=weak)
     if condition.actions:
-        answers.append(_holds_word(condition.actions, assessment.action, assessment, weak=True))
+        yield _holds_word(condition.actions, assessment.action, assessment, weak=True)
     if condition.alarm is not None:
-        answers.append(_if_measured(condition.alarm in facts.alarms, assessment))
+        yield _if_measured(condition.alarm in facts.alarms, assessment)
     if condition.baseline is not None:
-        answers.append(_if_measured(_baseline(assessment) is condition.baseline, assessment))
+        yield _if_measured(_baseline(assessment) is condition.baseline, assessment)
     if limits:
-        answers += [_holds_limit(limit, facts, leaving=leaving) for limit in condition.limits]
-    return answers
+        for limit in condition.limits:
+            yield _holds_limit(limit, facts, leaving=leaving)
 
 
 def _holds_verdict(asked: Sequence[Verdict], verdict: Verdict) -> bool | None:
@@ -282,10 +283,13 @@ def _any(patterns: Sequence[str], text: str) -> bool:
     return not patterns or any(fnmatchcase(text, pattern) for pattern in patterns)
 
 
-def _all(answers: Sequence[bool | None]) -> bool | None:
-    if False in answers:
-        return False
-    return None if None in answers else True
+def _all(answers: Iterable[bool | None]) -> bool | None:
+    known: bool | None = True
+    for answer in answers:
+        if answer is False:
+            return False
+        known = known if answer else None
+    return known
 
 
 def _not(answer: bool | None) -> bool | None:  # noqa: FBT001

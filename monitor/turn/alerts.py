@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import structlog
 
-from monitor.alerting.machine import AlertState, close, step
+from monitor.alerting.machine import AlertState, applying, close, step
 from monitor.alerting.model import Notification, State
 from monitor.alerting.rules import Facts, Rule
 from monitor.model import Alarm, StoreError
@@ -30,6 +30,8 @@ class Alerts:
         self._target = target
         self._rules = rules
         self._states: Mapping[str, AlertState] = {}
+        self._all: Sequence[Rule] = ()
+        self._own: Mapping[str, Rule] = {}
 
     def restore(self, texts: Mapping[str, str]) -> None:
         """Goes on from what is stored, by rule; what cannot be read begins anew."""
@@ -61,7 +63,9 @@ class Alerts:
             threshold_is_set=target.threshold_is_set,
             document=lambda: to_document(tick.assessment),
         )
-        self._states, told = step(self._rules(), before, facts, now, target.interval)
+        if (rules := self._rules()) is not self._all:
+            self._all, self._own = rules, applying(rules, facts)
+        self._states, told = step(self._own, before, facts, now, target.interval)
         return _news(target.name, before, self._states, told)
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from traffic import INTERVAL, Server
 
-from monitor.alerting.machine import AlertState, step
+from monitor.alerting.machine import AlertState, applying, step
 from monitor.alerting.model import Notification, Reason, Severity, State
 from monitor.alerting.rules import By, Condition, Facts, Figure, Limit, Rule
 from monitor.alerting.ruleset import load_rules
@@ -86,7 +86,9 @@ class Stage:
             threshold=self.threshold or 0.40,
             threshold_is_set=self.threshold is not None,
         )
-        self.states, told = step(self.rules, self.states, facts, self.server.now, INTERVAL)
+        self.states, told = step(
+            applying(self.rules, facts), self.states, facts, self.server.now, INTERVAL
+        )
         self.told += told
 
     def said(self) -> list[tuple[str, Reason]]:
@@ -329,7 +331,7 @@ def test_whatever_happens_states_move_as_drawn_and_every_incident_ends_at_most_o
         for _ in range(look[-1]):
             now += look[-2]
             facts = facts_of(look, now)
-            after, messages = step(DEFAULTS, states, facts, now, INTERVAL)
+            after, messages = step(applying(DEFAULTS, facts), states, facts, now, INTERVAL)
             for rule in DEFAULTS:
                 old, new = states.get(rule.id), after.get(rule.id)
                 move = (
@@ -338,10 +340,12 @@ def test_whatever_happens_states_move_as_drawn_and_every_incident_ends_at_most_o
                 )
                 assert move in ALLOWED, (rule.id, move)
             # The same look once more is no news.
-            again, echo = step(DEFAULTS, after, facts, now, INTERVAL)
+            again, echo = step(applying(DEFAULTS, facts), after, facts, now, INTERVAL)
             assert (again, echo) == (after, ())
             # A crash before the states were stored repeats messages under their old names.
-            assert names(step(DEFAULTS, states, facts, now, INTERVAL)[1]) == names(messages)
+            assert names(
+                step(applying(DEFAULTS, facts), states, facts, now, INTERVAL)[1]
+            ) == names(messages)
             # What is stored is what goes on.
             assert {n: AlertState.from_json(s.to_json()) for n, s in after.items()} == after
             states, told = after, [*told, *messages]
@@ -379,7 +383,7 @@ def test_verdicts_without_information_never_end_what_fires(
     for _ in range(30):
         now += INTERVAL
         facts = facts_of((Verdict.HARMFUL, None, 0.15, True, 0.0, 1), now)
-        states, _ = step(DEFAULTS, states, facts, now, INTERVAL)
+        states, _ = step(applying(DEFAULTS, facts), states, facts, now, INTERVAL)
     firing = {name for name, state in states.items() if state.state is State.FIRING}
     assert open_ <= firing
     for verdict in series:
@@ -387,6 +391,6 @@ def test_verdicts_without_information_never_end_what_fires(
             now += 60.0
             facts = facts_of((verdict, None, 0.9, True, 0.0, 1), now)
             facts = replace(facts, alarms=())
-            states, messages = step(DEFAULTS, states, facts, now, 60.0)
+            states, messages = step(applying(DEFAULTS, facts), states, facts, now, 60.0)
             assert not any(m.rule in open_ and m.reason is Reason.RESOLVED for m in messages)
     assert all(states[name].state is State.FIRING for name in open_)

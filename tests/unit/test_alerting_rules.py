@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from monitor.alerting import wording
-from monitor.alerting.machine import AlertState, close, step, votes
+from monitor.alerting.machine import AlertState, applying, close, step, votes
 from monitor.alerting.model import Reason, Severity, State
 from monitor.alerting.rule_tests import parse_stretch, run_file
 from monitor.alerting.rules import Condition, Facts, Matcher, Rule, enters, leaves
@@ -118,7 +118,13 @@ def fired(*lines: str, rules: tuple[Rule, ...] | None = None) -> dict[str, Alert
     now = NOW
     for line in lines:
         for _ in range(40):
-            states, _ = step(rules or load_rules([]).rules, states, facts(line), now, 15.0)
+            states, _ = step(
+                applying(rules or load_rules([]).rules, facts(line)),
+                states,
+                facts(line),
+                now,
+                15.0,
+            )
             now += 15.0
     return states
 
@@ -160,7 +166,7 @@ rules:
         labels={"zone": "a"},
         document=lambda: {"target": "t"},
     )
-    _, (message,) = step(rules, {}, given, NOW, 15.0)
+    _, (message,) = step(applying(rules, given), {}, given, NOW, 15.0)
     assert message.title.startswith("t of evil [31m $target xxx")
     assert message.title.endswith("…: 0.70× at $5")
     assert len(message.title) <= wording.TITLE_LIMIT
@@ -173,9 +179,13 @@ rules:
 def test_a_clock_set_back_stops_nothing_and_repeats_nothing() -> None:
     rules = load_rules([]).rules
     states = fired(HARMFUL)
-    states, told = step(rules, states, facts(HARMFUL), NOW - 7200.0, 15.0)
+    states, told = step(
+        applying(rules, facts(HARMFUL)), states, facts(HARMFUL), NOW - 7200.0, 15.0
+    )
     assert told == ()
-    states, told = step(rules, states, facts(HARMFUL), NOW - 7185.0, 15.0)
+    states, told = step(
+        applying(rules, facts(HARMFUL)), states, facts(HARMFUL), NOW - 7185.0, 15.0
+    )
     assert told == ()
     assert states["harmful"].state is State.FIRING
 
