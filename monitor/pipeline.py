@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
+import orjson
+
 from monitor.engines.reader import PageReader
 from monitor.health import memory
 from monitor.health.baseline import Baseline
@@ -144,7 +146,7 @@ class TargetPipeline:
 
     def state(self) -> str:
         """What the next process needs to go on with the next page, as JSON text (2–4 KB)."""
-        return memory.to_text(self._state)
+        return state_text(self._state)
 
     def obey(self, order: Order) -> bool:
         """Carries out an order about the learnt normal; False while no page told the server."""
@@ -157,3 +159,16 @@ class TargetPipeline:
         """
         memory.restore(self._state, state, history)
         self._reader.recall(self._state.identity)
+
+
+def state_text(state: TargetState) -> str:
+    """What is remembered of a target, as JSON text.
+
+    It is written with each page, and most of it are floats, which the standard library takes
+    ten times as long to print.
+    """
+    return orjson.dumps(memory.to_document(state, _embedded)).decode()
+
+
+def _embedded(text: str) -> object:
+    return orjson.Fragment(text)

@@ -88,6 +88,8 @@ class Worker:
         self._turn = Turn(settings, rules=rules, curves=curves, neighbours=self._neighbours)
         self._turn.latest = predecessor.latest if predecessor else None
         self._alarms: tuple[Alarm, ...] = ()
+        # Bound once: a logger made for each decision costs more than what it does not write.
+        self._log = _log.bind(target=settings.name, service=settings.service)
         self._claim = threading.Lock()
         # The turn is used by the thread that scrapes and by those that show windows.
         self._guard = threading.Lock()
@@ -248,11 +250,9 @@ class Worker:
 
     def _log_decision(self, tick: Tick) -> None:
         assessment = tick.assessment
-        log = _log.info if tick.changed else _log.debug
+        log = self._log.info if tick.changed else self._log.debug
         log(
             assessment.sentence,
-            target=self.name,
-            service=self.settings.service,
             verdict=assessment.verdict.value,
             cause=assessment.cause and assessment.cause.value,
             action=assessment.action.value,

@@ -70,9 +70,12 @@ def accepted_variance(drafts: float, positions: tuple[float, ...]) -> float | No
     """
     if drafts <= 0.0 or not positions:
         return None
-    shares = [accepted / drafts for accepted in positions]
-    second = sum((2 * i - 1) * share for i, share in enumerate(shares, start=1))
-    return max(second - sum(shares) ** 2, 0.0)
+    first = second = 0.0
+    for position, accepted in enumerate(positions):
+        share = accepted / drafts
+        first += share
+        second += (2 * position + 1) * share
+    return max(second - first * first, 0.0)
 
 
 def default_design_effect(draft_tokens: float, requests: float) -> float:

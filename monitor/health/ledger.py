@@ -88,6 +88,11 @@ class Ledger:
         self._total = array("d", bytes(8 * _SCALARS))
         self._now: float | None = None
 
+    @property
+    def empty(self) -> bool:
+        """Whether nothing was taken in yet."""
+        return self._now is None
+
     def append(self, start: float, end: float, counts: Counts) -> None:
         """Takes in one interval; intervals come in order and do not overlap.
 
@@ -136,10 +141,9 @@ class Ledger:
         times, totals, first = self._boundary(self._now - seconds - _SLACK * self._interval)
         least = (self._now - times[first]) / number - _SLACK * self._interval
         blocks, begin = [], first
-        for index in range(first + 1, len(times)):
-            if times[index] - times[begin] >= least:
-                blocks.append(_block(totals[begin], totals[index]))
-                begin = index
+        while (end := bisect_left(times, times[begin] + least, begin + 1)) < len(times):
+            blocks.append(_block(totals[begin], totals[end]))
+            begin = end
         return blocks
 
     def parts(self, seconds: float, number: int) -> list[tuple[float, float, Counts]]:
@@ -186,7 +190,5 @@ def _plus(total: array[float], counts: Counts) -> array[float]:
 
 
 def _difference(later: array[float], earlier: array[float]) -> Counts:
-    scalars = map(operator.sub, later[:_SCALARS], earlier[:_SCALARS])
-    earlier_positions = [*earlier[_SCALARS:], *([0.0] * (len(later) - len(earlier)))]
-    positions = tuple(map(operator.sub, later[_SCALARS:], earlier_positions))
-    return Counts._make((*scalars, positions))
+    figures = [*map(operator.sub, later, earlier), *later[len(earlier) :]]
+    return Counts._make((*figures[:_SCALARS], tuple(figures[_SCALARS:])))

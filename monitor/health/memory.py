@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from monitor.health.detect import Cusum
@@ -21,20 +21,14 @@ from monitor.model import Action, Cause, Engine, Identity, Increment, StoreError
 _FORMAT = 2
 
 
-def to_text(state: TargetState) -> str:
-    """A JSON object with everything that the increments in the store do not tell."""
-    memory = state.memory
-    # References are large and seldom change: their text is put in as it is.
-    references = ",".join(
-        f"{json.dumps(key)}:{reference.to_text()}"
-        for key, reference in memory.watch.references.items()
-    )
-    rest = json.dumps(_to_json(state), separators=(",", ":"))
-    return f'{rest[:-1]},"references":{{{references}}}}}'
+def to_document(state: TargetState, embed: Callable[[str], object]) -> dict[str, object]:
+    """Everything that the increments in the store do not tell, as values for JSON.
 
-
-def _to_json(state: TargetState) -> dict[str, Any]:
+    References are large and seldom change, so that their JSON text is kept; ``embed`` makes
+    of it what the encoder puts in as it is.
+    """
     memory = state.memory
+    references = memory.watch.references.items()
     return {
         "format": _FORMAT,
         "last_at": memory.last_at,
@@ -54,6 +48,7 @@ def _to_json(state: TargetState) -> dict[str, Any]:
         "changes": _changes_to_json(memory.changes),
         "watch": _watch_to_json(memory.watch),
         "tracks": {label: _track_to_json(track) for label, track in memory.tracks.items()},
+        "references": {key: embed(reference.to_text()) for key, reference in references},
     }
 
 

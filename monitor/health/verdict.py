@@ -367,16 +367,19 @@ def _by_speedup(facts: Facts) -> Finding | None:
     gain, band = facts.speedup, facts.settings.dead_band
     if gain is None or gain.low is None or gain.high is None:
         return None
-    figures = words.gain(gain, facts.load, facts.accepted, facts.break_even)
     if gain.low > 1.0 + band or _still(facts, Verdict.HEALTHY, gain.value - 1.0, gain.low - 1.0):
-        return Finding(Verdict.HEALTHY, None, _watch(facts), f"speculation pays: {figures}")
+        said = f"speculation pays: {_gain_in_words(facts, gain)}"
+        return Finding(Verdict.HEALTHY, None, _watch(facts), said)
     if gain.high < 1.0 - band or _still(facts, Verdict.HARMFUL, 1.0 - gain.value, 1.0 - gain.high):
-        return _loss(facts, gain, figures)
+        return _loss(facts, gain)
     if gain.low >= 1.0 - band and gain.high <= 1.0 + band:
-        return Finding(
-            Verdict.NEUTRAL, None, Action.NONE, f"speculation neither pays nor costs: {figures}"
-        )
+        said = f"speculation neither pays nor costs: {_gain_in_words(facts, gain)}"
+        return Finding(Verdict.NEUTRAL, None, Action.NONE, said)
     return None
+
+
+def _gain_in_words(facts: Facts, gain: Estimate) -> str:
+    return words.gain(gain, facts.load, facts.accepted, facts.break_even)
 
 
 def _still(facts: Facts, verdict: Verdict, value: float, limit: float) -> bool:
@@ -390,7 +393,7 @@ def _still(facts: Facts, verdict: Verdict, value: float, limit: float) -> bool:
     return value > facts.settings.dead_band and limit > -value
 
 
-def _loss(facts: Facts, gain: Estimate, figures: str) -> Finding:
+def _loss(facts: Facts, gain: Estimate) -> Finding:
     """Too few accepted tokens, or too dear a step although enough are accepted."""
     rate = facts.accepted.rate
     enough = rate is not None and rate.value >= facts.settings.threshold
@@ -401,7 +404,8 @@ def _loss(facts: Facts, gain: Estimate, figures: str) -> Finding:
         Verdict.HARMFUL,
         found.cause,
         action,
-        f"speculation costs {cost} of decode speed: {figures}{_why(facts, found)}",
+        f"speculation costs {cost} of decode speed: {_gain_in_words(facts, gain)}"
+        + _why(facts, found),
     )
 
 

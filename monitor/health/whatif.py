@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from monitor.health.verdict import Facts
 from monitor.model import Position, WhatIf
@@ -45,21 +46,18 @@ def cost_bounds(now: StepCost) -> tuple[float, float]:
     return 0.0, max(now.step - now.plain, 0.0) / now.k
 
 
-def tokens_at(rates: Sequence[float], k: int) -> float:
-    """Tokens per step with ``k`` draft tokens, bonus token included."""
-    return 1.0 + sum(rates[:k])
+def tpots(rates: Sequence[float], now: StepCost, cost: float) -> list[float]:
+    """Seconds per token with 0, 1, … k draft tokens; 0 is decoding without speculation."""
+    drafted = enumerate(accumulate(rates), start=1)
+    return [
+        now.plain,
+        *((now.step - cost * (now.k - k)) / (1.0 + tokens) for k, tokens in drafted),
+    ]
 
 
-def tpot_at(rates: Sequence[float], k: int, now: StepCost, cost: float) -> float:
-    """Seconds per token with ``k`` draft tokens; 0 is decoding without speculation."""
-    if k == 0:
-        return now.plain
-    return (now.step - cost * (now.k - k)) / tokens_at(rates, k)
-
-
-def best_k(rates: Sequence[float], now: StepCost, cost: float) -> int:
+def best_k(tpots: Sequence[float]) -> int:
     """The draft size with the least time per token among 0 … k."""
-    return min(range(len(rates) + 1), key=lambda k: tpot_at(rates, k, now, cost))
+    return tpots.index(min(tpots))
 
 
 def what_if(
@@ -77,11 +75,10 @@ def what_if(
     rates = [position.rate for position in table]
     wasted = max(1.0 - sum(rates) / len(rates), 0.0)
     bounds = (cost, cost) if cost is not None else cost_bounds(now)
-    low, high = (best_k(rates, now, c) for c in bounds)
-    gains = [
-        now.plain / tpot_at(rates, k, now, c) for k, c in ((low, bounds[0]), (high, bounds[1]))
-    ]
-    current = now.plain / tpot_at(rates, len(rates), now, bounds[0])
+    cheap, dear = (tpots(rates, now, c) for c in bounds)
+    low, high = best_k(cheap), best_k(dear)
+    gains = [now.plain / cheap[low], now.plain / dear[high]]
+    current = now.plain / cheap[-1]
     if low != high:
         note = (
             f"undecided: k = {low} if draft tokens cost nothing, k = {high} if they cost all of"

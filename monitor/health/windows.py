@@ -32,7 +32,7 @@ class Windows:
     @property
     def empty(self) -> bool:
         """Whether nothing has been counted yet."""
-        return self.target.window(1.0) is None and self.warmup is None
+        return self.target.empty and self.warmup is None
 
     def append(self, increments: Sequence[Increment], total: Counts) -> None:
         """Takes in one interval: what each engine did, and the target's sums of it."""

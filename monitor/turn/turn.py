@@ -6,9 +6,10 @@ that gives ``now``, and in whom the messages of the row are routed to.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
+
+import orjson
 
 from monitor.alerting.rules import Rule
 from monitor.health.orders import Order
@@ -154,7 +155,7 @@ class Turn:
         if not changed and written is not None and now - written < DOCUMENT_SECONDS:
             return None
         self._document_at = now
-        return json.dumps(to_document(assessment), ensure_ascii=False, allow_nan=False)
+        return orjson.dumps(to_document(assessment)).decode()
 
 
 def _change(assessment: Assessment, document: str) -> Change:

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 from traffic import INTERVAL, Server
 
-from monitor.health import memory
 from monitor.health.baseline import Baseline, BaselinePoint
 from monitor.health.judging import JudgeSettings
 from monitor.health.orders import apply_order
 from monitor.health.target import TargetState
 from monitor.model import Assessment, Increment, Sample
+from monitor.pipeline import state_text
 from monitor.report import to_document
 from monitor.settings import TargetSettings
 from monitor.store.repository import Repository
@@ -68,7 +68,7 @@ class Watched:
         answer = self.said[-1]
         last = replace(
             rows[-1],
-            state=memory.to_text(self.state),
+            state=state_text(self.state),
             document=json.dumps(to_document(answer)),
         )
         self._repository.write_round([*rows[:-1], last])

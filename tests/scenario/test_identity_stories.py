@@ -8,9 +8,8 @@ import pytest
 from traffic import INTERVAL, Server
 from vllm_page import vllm_page
 
-from monitor.health import memory
 from monitor.model import Assessment, Cause, Verdict
-from monitor.pipeline import Page, TargetPipeline
+from monitor.pipeline import Page, TargetPipeline, state_text
 from monitor.settings import TargetSettings
 
 SETTINGS = TargetSettings("t", "s", "http://t/metrics", interval=INTERVAL)
@@ -135,5 +134,5 @@ def test_a_first_look_that_fails_repeats_the_verdict_of_the_process_before() -> 
 def test_a_target_that_was_never_seen_is_down_at_once() -> None:
     assert TargetPipeline(SETTINGS).tick_failed("no", 1.0).assessment.verdict is Verdict.DOWN
     empty = TargetPipeline(SETTINGS)
-    empty.restore(memory.to_text(empty._state), ())
+    empty.restore(state_text(empty._state), ())
     assert empty.tick_failed("no", 1.0).assessment.verdict is Verdict.DOWN

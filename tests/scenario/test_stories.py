@@ -15,6 +15,7 @@ from monitor.health.baseline import Baseline, BaselinePoint
 from monitor.health.judging import JudgeSettings
 from monitor.health.target import TargetState
 from monitor.model import Action, Assessment, Cause, Increment, Verdict
+from monitor.pipeline import state_text
 
 PLAIN = Baseline("plain", tuple(BaselinePoint(n, 0.011 + 0.0005 * n) for n in (1.0, 8.0, 64.0)))
 Turn = Callable[[Server], None]
@@ -198,7 +199,7 @@ def test_a_restored_target_goes_on_exactly_where_it_stopped(
                 turns[index](watcher.server)
             watcher.watch(INTERVAL / 60.0)
         if index in cuts:
-            text = memory.to_text(cut.state)
+            text = state_text(cut.state)
             cut.state = TargetState("t", INTERVAL, JudgeSettings(baseline=baseline))
             memory.restore(cut.state, text, cut.increments)
     for ours, theirs in zip(whole.said, cut.said, strict=True):
@@ -211,7 +212,7 @@ def test_stored_increments_of_a_killed_monitor_are_bridged_by_the_next_page() ->
     """Pages missed while the monitor was down are not lost: the counters tell their sum."""
     watcher = Watcher(Server())
     watcher.watch(10)
-    text, drafted = memory.to_text(watcher.state), watcher.server.counters["drafts"]
+    text, drafted = state_text(watcher.state), watcher.server.counters["drafts"]
     watcher.server.look(600.0)
     state = TargetState("t", INTERVAL, JudgeSettings())
     memory.restore(state, text, watcher.increments)

@@ -13,6 +13,7 @@ from monitor.health.reference import HourSums, Reference
 from monitor.health.target import TargetState
 from monitor.health.watch import Watch, fingerprint
 from monitor.model import Engine, Identity
+from monitor.pipeline import state_text
 
 OURS = Identity(Engine.VLLM, "0.31.0", "m", None, 3)
 OTHER = OURS._replace(engine_version="0.30.0")
@@ -60,9 +61,9 @@ def test_evidence_against_another_normal_is_dropped(state: TargetState, kind: Or
 @pytest.mark.parametrize("kind", OrderKind)
 def test_an_order_twice_is_an_order_once_and_lasts(state: TargetState, kind: OrderKind) -> None:
     apply_order(state, Order(kind, 0.5))
-    once = memory.to_text(state)
+    once = state_text(state)
     apply_order(state, Order(kind, 0.5))
-    assert memory.to_text(state) == once
+    assert state_text(state) == once
     restored = TargetState("t", 15.0, JudgeSettings())
     memory.restore(restored, once, ())
     assert normal(restored) == normal(state)

@@ -9,8 +9,7 @@ from monitor.health.whatif import (
     best_k,
     cost_bounds,
     marginal_cost,
-    tokens_at,
-    tpot_at,
+    tpots,
     what_if,
 )
 from monitor.model import Position
@@ -29,7 +28,8 @@ def table(rates: tuple[float, ...]) -> tuple[Position, ...]:
     ("k", "expected"), [(2, 2.28), (3, 2.69), (4, 2.99), (5, 3.21), (7, 3.49)]
 )
 def test_tokens_per_step_at_a_smaller_draft(k: int, expected: float) -> None:
-    assert tokens_at(MT_BENCH, k) == pytest.approx(expected)
+    step = StepCost(10.0, 1.0, PLAIN)
+    assert 1.0 / tpots(MT_BENCH, step, 0.0)[k] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -42,8 +42,9 @@ def test_two_seen_draft_sizes_give_the_true_best(
     now = StepCost(7.0, steps[1], PLAIN)
     cost = marginal_cost(StepCost(2.0, steps[0], PLAIN), now)
     assert cost is not None
-    assert best_k(rates, now, cost) == best
-    assert tpot_at(rates, best, now, cost) == pytest.approx(tpot, abs=0.02)
+    found = tpots(rates, now, cost)
+    assert best_k(found) == best
+    assert found[best] == pytest.approx(tpot, abs=0.02)
 
 
 def test_one_seen_draft_size_bounds_the_cost() -> None:
