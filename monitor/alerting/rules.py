@@ -144,7 +144,7 @@ MEASURED = DECIDED | {Verdict.UNPROVEN}
 """Verdicts beside which acceptance is known well enough to be believed."""
 
 _DRAFTS = MEASURED | {Verdict.NOT_DRAFTING}
-_ENDS: Mapping[Verdict, frozenset[Verdict]] = {
+ENDS: Mapping[Verdict, frozenset[Verdict]] = {
     # Any page at all shows that a server is not down; but no page shows that it is well.
     Verdict.DOWN: frozenset(Verdict) - {Verdict.DOWN},
     Verdict.STALLED: _DRAFTS,
@@ -156,7 +156,7 @@ _ENDS: Mapping[Verdict, frozenset[Verdict]] = {
     Verdict.INSUFFICIENT: MEASURED,
 }
 """Which verdicts prove that another one is over; the judgements end only each other."""
-_TOLD_AT_ONCE = frozenset({Cause.SUSPICIOUS_OUTPUT, Cause.ENGINE_OUTLIER})
+TOLD_AT_ONCE = frozenset({Cause.SUSPICIOUS_OUTPUT, Cause.ENGINE_OUTLIER})
 """Causes that would be named with any judged verdict; without them they are known to be gone."""
 
 
@@ -196,7 +196,7 @@ def _parts(
     if condition.verdicts:
         yield _holds_verdict(condition.verdicts, assessment.verdict)
     if condition.causes:
-        weak = _TOLD_AT_ONCE.issuperset(condition.causes)
+        weak = TOLD_AT_ONCE.issuperset(condition.causes)
         yield _holds_word(condition.causes, assessment.cause, assessment, weak=weak)
     if condition.actions:
         yield _holds_word(condition.actions, assessment.action, assessment, weak=True)
@@ -212,7 +212,7 @@ def _parts(
 def _holds_verdict(asked: Sequence[Verdict], verdict: Verdict) -> bool | None:
     if verdict in asked:
         return True
-    return False if all(verdict in _ENDS.get(v, DECIDED) for v in asked) else None
+    return False if all(verdict in ENDS.get(v, DECIDED) for v in asked) else None
 
 
 def _holds_word(

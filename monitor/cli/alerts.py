@@ -11,11 +11,10 @@ import typer
 from monitor.alerting.rule_tests import SUFFIX, Outcome, run_file
 from monitor.alerting.ruleset import Ruleset, default_rules_file, load_rules
 from monitor.alerting.wording import explain
-from monitor.cli import alerts_delivery, exits
-from monitor.cli.locate import find_config
+from monitor.cli import alerts_delivery, alerts_export, exits
+from monitor.cli.locate import find_config, rules_in_force
 from monitor.cli.options import ConfigOption, JsonOption
 from monitor.cli.output import print_error, print_json, print_text
-from monitor.config.load import load
 
 SCHEMA = "monitor.rules/1"
 
@@ -29,6 +28,7 @@ app = typer.Typer(
 app.command("list")(alerts_delivery.list_)
 app.command("show")(alerts_delivery.show)
 app.command("test")(alerts_delivery.try_receiver)
+app.command()(alerts_export.export)
 app.add_typer(alerts_delivery.deadletter, name="deadletter")
 
 FilesArgument = Annotated[
@@ -83,14 +83,9 @@ def _given(
         shipped = default_rules_file()
         own = [path for path in paths if not _is_same(path, shipped)]
         return paths, _with_neighbours(paths, tests), load_rules(own)
-    found = find_config(config)
-    if found is None:
-        return [], _with_neighbours([default_rules_file()], []), load_rules([])
-    loaded = load(found)
-    alerts = loaded.config.alerts
-    paths = [loaded.source.folder / name for name in alerts.rules]
-    ruleset = load_rules(paths, defaults=alerts.default_rules)
-    return paths, _with_neighbours(paths, []), ruleset
+    paths, ruleset = rules_in_force(config)
+    configured = find_config(config) is not None
+    return paths, _with_neighbours(paths if configured else [default_rules_file()], []), ruleset
 
 
 def _is_same(path: Path, other: Path) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from monitor.alerting.ruleset import Ruleset, load_rules
 from monitor.cli.options import CONFIG_FILE, CONFIG_VARIABLE, checked
 from monitor.config.load import load
 from monitor.config.schema import DEFAULT_DATABASE
@@ -34,3 +35,14 @@ def database_url(database: str | None, config: Path | None) -> str:
         return checked_database(database)
     path = find_config(config)
     return DEFAULT_DATABASE if path is None else load(path).database()
+
+
+def rules_in_force(config: Path | None) -> tuple[list[Path], Ruleset]:
+    """The user's own rule files, and what they add up to on top of the shipped rules."""
+    found = find_config(config)
+    if found is None:
+        return [], load_rules([])
+    loaded = load(found)
+    alerts = loaded.config.alerts
+    paths = [loaded.source.folder / name for name in alerts.rules]
+    return paths, load_rules(paths, defaults=alerts.default_rules)

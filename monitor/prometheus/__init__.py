@@ -1,0 +1,1 @@
+"""Rules and examples for Prometheus and Alertmanager, made from the daemon's own alert rules."""
