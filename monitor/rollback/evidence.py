@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from math import isfinite
+from typing import Any, TypeVar
 
 from monitor.model import Assessment
 
@@ -92,6 +93,32 @@ class Side:
     pulses: tuple[Pulse, ...] = ()
 
 
+TEXT_LIMIT = 300
+"""Characters kept of a text that a server wrote."""
+
+
+def tidy(side: Side) -> Side:
+    """The same look, fit to be stored: no number that is none, no endless text."""
+    return Side(
+        tuple(_tidy(completion) for completion in side.completions),
+        tuple(_tidy(pulse) for pulse in side.pulses),
+    )
+
+
+_Seen = TypeVar("_Seen", Completion, Pulse)
+
+
+def _tidy(seen: _Seen) -> _Seen:
+    changes: dict[str, Any] = {}
+    for f in fields(seen):
+        value = getattr(seen, f.name)
+        if isinstance(value, float) and not isfinite(value):
+            changes[f.name] = None
+        elif isinstance(value, str) and len(value) > TEXT_LIMIT:
+            changes[f.name] = value[: TEXT_LIMIT - 1] + "…"
+    return replace(seen, **changes) if changes else seen
+
+
 @dataclass(frozen=True, slots=True)
 class Sight:
     """One look at whatever the phase of a plan asks for; what was not looked at is empty."""
@@ -114,3 +141,5 @@ class Finding:
     sentence: str
     absent: bool = False
     """Nothing answers at all: a start may help."""
+    idle: bool = False
+    """There is no traffic to judge by, on either side."""

@@ -113,6 +113,8 @@ class Kind(StrEnum):
     REARMED = "rearmed"
     TRIAL = "trial"
     RESTORED = "restored"
+    FROZEN = "frozen"
+    """So many services are hurt at once that the monitor is suspect: nothing moves."""
 
 
 @dataclass(frozen=True, slots=True)

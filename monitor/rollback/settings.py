@@ -94,8 +94,8 @@ class Precheck:
 
     pause: float = 10.0
     """Least seconds between the two completions."""
-    deadline: float = 300.0
-    """Seconds in which both must have come."""
+    deadline: float = 60.0
+    """Seconds after which a check that has not been passed counts as failed."""
     slowest: float = 30.0
     """A completion that took longer is no answer."""
     model: str | None = None
@@ -105,6 +105,8 @@ class Precheck:
     a queue says that it is full."""
     margin: float = 1.2
     """How much more room than load there must be."""
+    healthy: float = 1.0
+    """Share of the servers of the side that must pass: a router may ask any of them."""
     again: float = 300.0
     """Seconds until a baseline that has failed is looked at again."""
 

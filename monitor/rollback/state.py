@@ -37,10 +37,20 @@ class Plan:
     who: str | None = None
     """Who asked for it or approved of it."""
     approved_at: float | None = None
-    automatic: bool = True
+    is_automatic: bool = True
     """False where an operator asked for it without any votes."""
-    checked: bool = False
-    """Whether the baseline side has passed its check in this stage."""
+    is_checked: bool = False
+    """Whether the side that is to get traffic has passed its check in this stage."""
+    is_started: bool = False
+    """Whether the baseline side was told to start."""
+    is_blocked: bool = False
+    """Whether a person has been told that there is no healthy baseline side."""
+    is_back: bool = False
+    """Whether this is the way back to the speculative side."""
+    top: float = 1.0
+    """Share of the baseline side that a trial falls back to."""
+    trial_at: float | None = None
+    """When the speculative side first got traffic again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +87,14 @@ class State:
     """Tries of the outstanding act."""
     share: float = 0.0
     """Share of the baseline side that was set last."""
+    origin: float = 0.0
+    """The share that it had before the first step."""
     why: str = ""
     """Why it is being undone, held or blocked."""
     ends: Phase = Phase.FAILED
     """Where undoing leads to."""
+    is_cornered: bool = False
+    """Undoing has failed: only a person can go on."""
     blind: float = 0.0
     """Watched seconds in which the figures did not tell."""
     stuck: float = 0.0
@@ -88,17 +102,26 @@ class State:
     mark: str = ""
     """What its progress was known by."""
     misses: int = 0
-    """Completions of the baseline side that failed in a row."""
-    before: Side = field(default_factory=Side)
-    """The speculative side as it was before the first step, and what it is compared with."""
+    """Looks in a row by which the baseline side served badly."""
+    speculative_misses: int = 0
+    """Looks in a row in which the speculative side did not answer."""
+    fault: str = ""
+    """What was wrong with the baseline side at the last of them."""
     baseline: Side = field(default_factory=Side)
     """The first look at the baseline side in this phase."""
     speculative: Side = field(default_factory=Side)
     """The same of the speculative side."""
+    probed: tuple[float, float] = (0.0, 0.0)
+    """Tokens that the monitor itself has asked for since then: of the baseline side, and of the
+    speculative one."""
     speed: float | None = None
     """TPOT of the speculative side before the first step, in seconds."""
-    rate: float | None = None
-    """Its output tokens per second before the first step."""
+    fingerprint: str = ""
+    """What the speculative side is by its newest page."""
+    model: str | None = None
+    """The model that it serves, by the same."""
+    serial: int = 0
+    """Number of the last plan: seconds since the epoch, or one more where that was taken."""
     plans: tuple[float, ...] = ()
     """When plans began by themselves in the last day."""
     ended_at: float | None = None
@@ -106,6 +129,12 @@ class State:
     restarted_at: float | None = None
     """When the speculative side was last restarted."""
     rejected: tuple[Rejected, ...] = ()
+
+    @property
+    def is_moved(self) -> bool:
+        """Whether the plan has moved traffic, or may have."""
+        acts = self.step is not None and self.step.do in {Do.SHIFT, Do.RESTORE}
+        return acts or self.share != self.origin
 
     def to_json(self) -> str:
         """JSON text; a few hundred bytes while nothing is planned."""
@@ -160,10 +189,10 @@ def _parts(given: Mapping[str, Any]) -> dict[str, Any]:
         "ends": Phase,
         "plan": _plan,
         "step": _step,
-        "before": _side,
         "baseline": _side,
         "speculative": _side,
         "plans": tuple,
+        "probed": tuple,
         "rejected": lambda rows: tuple(Rejected(**_known(Rejected, row)) for row in rows),
     }
     return {name: of(given[name]) for name, of in read.items() if name in given}

@@ -13,8 +13,11 @@ import monitor
 
 PACKAGE = Path(monitor.__file__).parent
 PURE_ALERTING = {f"monitor.alerting.{name}" for name in ("model", "rules", "machine", "wording")}
+ROLLBACK_EDGES = {"executor", "runner", "probe"}
 PURE_ROLLBACK = {
-    f"monitor.rollback.{name}" for name in ("settings", "model", "state", "evidence", "ports")
+    f"monitor.rollback.{path.stem}"
+    for path in (PACKAGE / "rollback").glob("*.py")
+    if path.stem not in ROLLBACK_EDGES | {"__init__"}
 }
 PURE_ALLOWED = {"monitor.model", "monitor.health"}
 

@@ -18,7 +18,7 @@ FULL = State(
     at=1000.5,
     plan=Plan("chat-1000", 1000.0, Mode.ACT, Cure.ROLL_BACK, "why", path=(0.1, 1.0), leg=1),
     step=Step("chat-1000-2", Do.SHIFT, 0.1),
-    before=Side((Completion("b", 1.0, 0.5, tokens=8),), (Pulse("b", 1.0, running=3.0),)),
+    baseline=Side((Completion("b", 1.0, 0.5, tokens=8),), (Pulse("b", 1.0, running=3.0),)),
     plans=(1.0, 2.0),
     rejected=(Rejected("vllm 0.9", 5.0, "chat-5"),),
 )
