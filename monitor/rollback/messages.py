@@ -34,6 +34,7 @@ _TITLES = {
     Kind.REARMED: "rollbacks are armed again",
     Kind.TRIAL: "the speculative side is on trial",
     Kind.RESTORED: "the speculative side serves again",
+    Kind.FROZEN: "all rollbacks are frozen",
 }
 
 
