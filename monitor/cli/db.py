@@ -1,4 +1,4 @@
-"""``monitor db``: the schema of the database."""
+"""``monitor db``: the schema of the database, and its size."""
 
 from __future__ import annotations
 
@@ -7,14 +7,21 @@ from typing import Annotated
 import typer
 
 from monitor.cli import exits
-from monitor.cli.options import JsonOption
+from monitor.cli.locate import database_url, find_config
+from monitor.cli.options import ConfigOption, DatabaseOption, JsonOption
 from monitor.cli.output import print_json, print_text
+from monitor.cli.render_space import print_space, space_document, tally_document, tally_text
+from monitor.cli.stored import stored
+from monitor.clock import SystemClock
+from monitor.config.build import retention_of
+from monitor.config.load import load
 from monitor.config.schema import DEFAULT_DATABASE
+from monitor.settings import Retention
 from monitor.store import schema
 from monitor.store.schema import SchemaCheck, SchemaState
 
 app = typer.Typer(
-    help="Look after the schema of the database.",
+    help="Look after the schema and the size of the database.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -52,6 +59,50 @@ def check(database: Database = DEFAULT_DATABASE, *, json: JsonOption = False) ->
     _print(found, found.sentence, as_json=json)
     if found.state is not SchemaState.CURRENT:
         raise typer.Exit(exits.BAD)
+
+
+@app.command()
+def size(
+    *, config: ConfigOption = None, database: DatabaseOption = None, json: JsonOption = False
+) -> None:
+    """Show how large the database is, and how many rows each table has."""
+    with stored(database_url(database, config)) as repository:
+        space = repository.space()
+    if json:
+        print_json({"schema": "monitor.db.size/1", **space_document(space)})
+    else:
+        print_space(space)
+
+
+@app.command()
+def prune(
+    *,
+    config: ConfigOption = None,
+    database: DatabaseOption = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be done.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Roll samples up and delete what is older than it is kept, as the daemon does by itself."""
+    path = find_config(config)
+    retention = Retention() if path is None else retention_of(load(path).config)
+    now = SystemClock().utc()
+    with stored(database_url(database, config)) as repository:
+        upkeep = repository.upkeep(retention)
+        if dry_run:
+            tally = upkeep.due(now)
+        else:
+            while upkeep.work(now):
+                pass
+            tally = upkeep.tally
+        space = repository.space()
+    if json:
+        document = {"dry_run": dry_run, **tally_document(tally), **space_document(space)}
+        print_json({"schema": "monitor.db.prune/1", **document})
+    else:
+        print_text(tally_text(tally, dry_run=dry_run))
+        print_space(space)
 
 
 def _print(found: SchemaCheck, text: str, *, as_json: bool) -> None:

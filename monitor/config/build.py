@@ -20,7 +20,14 @@ from monitor.config.schema import DEFAULT_DATABASE, Auth, Config, Service, Targe
 from monitor.config.validate import target_name, targets_of
 from monitor.health.baseline import Baseline
 from monitor.model import ConfigError
-from monitor.settings import Credentials, DaemonSettings, JudgeSettings, Role, TargetSettings
+from monitor.settings import (
+    Credentials,
+    DaemonSettings,
+    JudgeSettings,
+    Retention,
+    Role,
+    TargetSettings,
+)
 from monitor.sources.address import is_loopback
 
 _DEFAULT_TIMEOUT = 10.0
@@ -43,6 +50,12 @@ def database_of(config: Config, source: Source, environ: Mapping[str, str] = os.
     url = builder.database()
     builder.check()
     return url
+
+
+def retention_of(config: Config) -> Retention:
+    """How long figures are kept."""
+    kept = config.retention
+    return Retention(kept.samples, kept.one_minute, kept.ten_minutes, kept.max_size)
 
 
 class _Builder:
@@ -84,6 +97,7 @@ class _Builder:
             rules=rules,
             receivers=receivers,
             routing=build_routing(config),
+            retention=retention_of(config),
         )
 
     def _problem(self, path: KeyPath, message: str) -> None:

@@ -41,6 +41,18 @@ Size = Annotated[
     Field(ge=1000, le=1024**3),
     PlainSerializer(values.format_size, return_type=str),
 ]
+DatabaseSize = Annotated[
+    int,
+    BeforeValidator(values.parse_size, json_schema_input_type=str | int),
+    Field(ge=10 * 1000**2),
+    PlainSerializer(values.format_size, return_type=str),
+]
+Kept = Annotated[
+    float,
+    BeforeValidator(values.parse_duration, json_schema_input_type=str | float),
+    Field(ge=3600, le=100 * 366 * 86400.0),
+    PlainSerializer(values.format_duration, return_type=str),
+]
 Listen = Annotated[str, AfterValidator(lambda text: values.parse_listen(text) and text)]
 Url = Annotated[str, AfterValidator(values.parse_target_url)]
 DatabaseUrl = Annotated[str, AfterValidator(values.check_database_url)]
@@ -174,6 +186,25 @@ class Alerts(Section):
     )
 
 
+class Retention(Section):
+    """How long figures are kept; docs/retention.md explains it. Decisions are kept for ever."""
+
+    samples: Kept = Field(48 * 3600.0, description="Samples as they were scraped.")
+    one_minute: Kept = Field(30 * 86400.0, description="Sums of a minute.")
+    ten_minutes: Kept = Field(400 * 86400.0, description="Sums of ten minutes.")
+    max_size: DatabaseSize | None = Field(
+        None, description="In a larger database the oldest samples go sooner. Default: no limit."
+    )
+
+    @model_validator(mode="after")
+    def _ascending(self) -> Self:
+        if not self.samples <= self.one_minute <= self.ten_minutes:
+            raise ValueError(
+                "must not keep samples longer than one_minute, nor that longer than ten_minutes"
+            )
+        return self
+
+
 class Config(Section):
     """A whole configuration file."""
 
@@ -203,6 +234,7 @@ class Config(Section):
     )
     dead_band: Share = Field(0.05, description="Speedups within 1 ± this are neutral.")
     alerts: Alerts = Alerts()
+    retention: Retention = Retention()
     receivers: Annotated[tuple[Receiver, ...], Field(max_length=100)] = Field(
         (), description="Who is told; docs/receivers.md explains the kinds."
     )

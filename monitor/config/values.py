@@ -64,7 +64,9 @@ def parse_duration(value: object) -> float:
 
 def format_duration(seconds: float) -> str:
     """The shortest notation that ``parse_duration`` reads back to the same number."""
-    for unit in ("h", "m"):
+    # A day is written as 24h.
+    units = ("d", "h", "m") if seconds >= 2 * _UNITS["d"] else ("h", "m")
+    for unit in units:
         if seconds % _UNITS[unit] == 0:
             return f"{seconds / _UNITS[unit]:.0f}{unit}"
     return f"{seconds:.0f}s" if seconds.is_integer() else f"{seconds!r}s"

@@ -14,6 +14,7 @@ from monitor.model import Increment, StoreError
 from monitor.settings import DaemonSettings, TargetSettings
 from monitor.store.repository import Repository
 from monitor.store.rows import RoundRow, StoredState, TargetStatus
+from monitor.store.upkeep import Upkeep
 from monitor.turn.alerts import closing
 from monitor.turn.curves import Curves
 from monitor.turn.neighbours import Neighbours
@@ -37,6 +38,7 @@ class Crew:
     repository: Repository
     sink: Callable[[RoundRow], None]
     """Takes the rows that the workers make."""
+    upkeep: Upkeep
 
     def build(self, targets: Iterable[TargetSettings]) -> dict[str, Worker]:
         """The workers for ``targets``; those whose settings did not change are kept."""
@@ -59,13 +61,15 @@ class Crew:
     def exchange(self, settings: DaemonSettings, workers: Mapping[str, Worker]) -> int:
         """Goes on with other settings and the workers built for them; how many were kept."""
         self.curves.configure(settings.targets, self.timeline.now())
+        self.upkeep.retention = settings.retention
         before, self.settings, self.workers = self.workers, settings, workers
         return sum(before.get(name) is worker for name, worker in workers.items())
 
-    def run_errands(self) -> None:
-        """What is looked for in the database each minute."""
+    def run_errands(self) -> bool:
+        """What is done in the database each minute; True when there is more to do now."""
         self.curves.refresh()
         self._deliver_orders()
+        return self.upkeep.work(self.timeline.now())
 
     def _deliver_orders(self) -> None:
         """Hands each worker what was ordered about its reference by another process."""
@@ -127,7 +131,8 @@ def muster(
     curves = Curves(repository)
     curves.refresh()
     curves.configure(settings.targets, timeline.now())
-    crew = Crew(settings, {}, timeline, curves, Neighbours(), clock, repository, sink)
+    upkeep = repository.upkeep(settings.retention)
+    crew = Crew(settings, {}, timeline, curves, Neighbours(), clock, repository, sink, upkeep)
     crew.workers = crew.build(settings.targets)
     statuses = repository.statuses()
     known = {target.target: target for service in statuses for target in service.targets}

@@ -131,6 +131,7 @@ class Watch:
             rows_dropped=writer.dropped,
             write_errors=writer.errors,
             write_age=writer.age(),
+            space=self._crew.upkeep.space,
         )
 
     def status(self) -> dict[str, Any]:
@@ -159,8 +160,8 @@ class Watch:
         self._repository.route(settings.routing)
         self._writer.accept(frozenset(ids))
 
-    def _run_errands(self) -> None:
-        self._crew.run_errands()
+    def _run_errands(self) -> bool:
+        return self._crew.run_errands()
 
     def _submit(self, worker: Worker) -> None:
         self._pool.submit(worker.run)

@@ -47,7 +47,7 @@ class Writer:
         clock: Clock,
         *,
         max_rows: int = MAX_ROWS,
-        errand: Callable[[], None] = lambda: None,
+        errand: Callable[[], bool] = lambda: False,
     ) -> None:
         self.written = 0
         self.dropped = 0
@@ -161,13 +161,18 @@ class Writer:
             self._run_errand()
 
     def _run_errand(self) -> None:
-        """Does what is due once a minute, while the database answers."""
+        """Does what is due once a minute, while the database answers.
+
+        What takes longer is done in pieces, between which rows are written: an errand that
+        returns True has more to do.
+        """
         now = self._clock.monotonic()
         if self._errand_at is not None and now - self._errand_at < ERRAND_SECONDS:
             return
         self._errand_at = now
         try:
-            self._errand()
+            if self._errand():
+                self._errand_at = None
         except StoreError as error:
             self._failed(str(error))
         except Exception:

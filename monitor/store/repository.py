@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Engine, select
 from monitor.alerting.routes import Routing
 from monitor.health.orders import Order
 from monitor.model import Increment, StoreError
-from monitor.settings import TargetSettings
+from monitor.settings import Retention, TargetSettings
 from monitor.store.alerts import AlertStore
 from monitor.store.baselines import Baselines
 from monitor.store.connect import reading, writing
@@ -30,8 +30,10 @@ from monitor.store.rows import (
     StoredState,
     TargetFacts,
 )
+from monitor.store.space import Space, measure
 from monitor.store.status import load_statuses
 from monitor.store.tables import target_states, targets
+from monitor.store.upkeep import Upkeep
 
 
 class Repository:
@@ -52,6 +54,14 @@ class Repository:
         self.leases = Leases(engine)
         self.rollbacks = Rollbacks(engine)
         self._rounds = RoundWriter(engine, guard)
+
+    def upkeep(self, retention: Retention) -> Upkeep:
+        """What keeps the database in shape, for figures that are kept this long."""
+        return Upkeep(self._engine, retention)
+
+    def space(self) -> Space:
+        """How large the database is."""
+        return measure(self._engine)
 
     def register(self, configured: Sequence[TargetSettings], now: float) -> dict[str, int]:
         """Makes ``configured`` the live targets: adds, revives, retires; ids by name."""

@@ -7,7 +7,7 @@ it does not matter when that happens, how often it is tried, or how late a sampl
 from __future__ import annotations
 
 import json
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from math import ceil, floor
@@ -30,6 +30,7 @@ LAG_SECONDS = 60.0
 """How old a minute is when it is rolled up: by then its last samples are stored."""
 
 _COLUMNS = tuple(column.name for column in rollups.c)
+_SCALARS = slice(_COLUMNS.index("end") + 1, _COLUMNS.index("positions"))
 _KEPT = tuple(SCALARS.index(name) for name in TARGET_FIGURES)
 
 
@@ -72,7 +73,7 @@ def roll_up(engine: Engine, now: float, limit: int = BATCH) -> int:
     """Rolls up the oldest samples that are not yet, about ``limit`` of them.
 
     Returns:
-        How many there were: fewer than ``limit`` when nothing is left to do.
+        How many there were: 0 when nothing is left to do.
     """
     until = _settled(now)
     with writing(engine) as connection:
@@ -134,7 +135,8 @@ def _whole_minutes(
 def _minutes(fresh: Iterable[Row[*tuple[Any, ...]]]) -> dict[Key, Sums]:
     """The sums of minutes, ascending in time for each series."""
     minutes: dict[Key, Sums] = {}
-    for _, interval in groupby(sorted(fresh, key=_interval), key=_interval):
+    ordered = sorted(fresh, key=lambda row: (row.end, row.target_id, row.series_id))
+    for _, interval in groupby(ordered, key=lambda row: (row.end, row.target_id)):
         carried = [0.0] * len(_KEPT)
         for _, series_id, start, end, warmup, *scalars, positions in interval:
             # Each engine carries by how much it has more than those before it.
@@ -144,10 +146,6 @@ def _minutes(fresh: Iterable[Row[*tuple[Any, ...]]]) -> dict[Key, Sums]:
             sums = Sums(start, end, scalars, tuple(json.loads(positions)), share)
             _put(minutes, Key(series_id, STEPS[0], bucket_end(end, STEPS[0]), warmup), sums)
     return minutes
-
-
-def _interval(row: Row[*tuple[Any, ...]]) -> tuple[float, int, int]:
-    return row.end, row.target_id, row.series_id
 
 
 def _put(into: dict[Key, Sums], key: Key, sums: Sums) -> None:
@@ -184,26 +182,37 @@ def _values(key: Key, sums: Sums) -> dict[str, Any]:
 
 
 def _stored(connection: Connection, keys: Iterable[Key]) -> dict[Key, Sums]:
+    """The sums that there are for these keys, and others between them in time."""
     column = rollups.c
-    wanted: dict[tuple[int, float], set[int]] = defaultdict(set)
-    for key in keys:
-        wanted[key.step, key.at].add(key.series)
-    found = {}
-    for (step, at), members in wanted.items():
-        query = select(rollups).where(
-            column.series_id.in_(members), column.step == step, column.at == at
-        )
-        for row in connection.execute(query):
-            figures = row[6:]
-            scalars, positions = figures[: len(SCALARS)], figures[len(SCALARS)]
-            found[Key(*row[:4])] = Sums(
-                row.start,
-                row.end,
-                scalars,
-                tuple(json.loads(positions)),
-                figures[len(SCALARS) + 1 :],
+    found: dict[Key, Sums] = {}
+    for step in STEPS:
+        members = [key for key in keys if key.step == step]
+        for first, last in _runs({key.at for key in members}, STEPS[-1]):
+            query = select(rollups).where(
+                column.series_id.in_({key.series for key in members}),
+                column.step == step,
+                column.at.between(first, last),
             )
+            found |= dict(map(_read, connection.execute(query)))
     return found
+
+
+def _runs(times: Iterable[float], longest: float) -> list[tuple[float, float]]:
+    """First and last of the times, split where one lies more than ``longest`` after another."""
+    runs: list[tuple[float, float]] = []
+    for at in sorted(times):
+        if runs and at - runs[-1][1] <= longest:
+            runs[-1] = runs[-1][0], at
+        else:
+            runs.append((at, at))
+    return runs
+
+
+def _read(row: Row[*tuple[Any, ...]]) -> tuple[Key, Sums]:
+    *key, start, end = row[: _SCALARS.start]
+    positions, *target = row[_SCALARS.stop :]
+    sums = Sums(start, end, row[_SCALARS], tuple(json.loads(positions)), target)
+    return Key(*key), sums
 
 
 def _mark(connection: Connection, rows: Iterable[Row[*tuple[Any, ...]]]) -> None:

@@ -17,6 +17,7 @@ from monitor.alerting.routes import NOWHERE, Routing
 from monitor.model import Identity, StoreError
 from monitor.store.alerts import NO_NEWS, write_news
 from monitor.store.connect import insert_into, writing
+from monitor.store.covered import Keyed, without_covered
 from monitor.store.fingerprint import clean_identity, differences, follow
 from monitor.store.lease import Guard, unguarded
 from monitor.store.orders import mark_applied
@@ -93,7 +94,12 @@ class RoundWriter:
             self._guard(connection)
             new_series = self._add_series(connection, batch)
             keys = self._series | new_series if new_series else self._series
-            values, refused = _sample_values(batch, keys)
+            keyed = [
+                (keys[row.target, increment.label], increment)
+                for row in batch
+                for increment in row.increments
+            ]
+            values, refused = _sample_values(without_covered(connection, keyed))
             if values:
                 connection.exec_driver_sql(self._samples_sql, values)
             if states := self._state_values(batch):
@@ -222,24 +228,17 @@ def _is_new(connection: Connection, statement: Insert, values: Mapping[str, obje
     return connection.execute(statement, values).rowcount == 1
 
 
-def _sample_values(
-    batch: Sequence[RoundRow], keys: Mapping[tuple[str, str], int]
-) -> tuple[list[tuple[object, ...]], int]:
+def _sample_values(keyed: Sequence[Keyed]) -> tuple[list[tuple[object, ...]], int]:
     """The rows in the order of the table's columns, and how many had to be left out."""
     values: list[tuple[object, ...]] = []
     refused = 0
-    for row in batch:
-        for increment in row.increments:
-            *scalars, positions = increment.counts
-            if isfinite(sum(scalars) + sum(positions)):
-                key = keys[row.target, increment.label]
-                # A list of finite floats is written alike in Python and JSON, but sooner here.
-                text = str(list(positions))
-                values.append(
-                    (key, increment.start, increment.end, increment.warmup, *scalars, text, False)
-                )
-            else:
-                refused += 1
+    for key, (_, start, end, counts, warmup) in keyed:
+        *scalars, positions = counts
+        if isfinite(sum(scalars) + sum(positions)):
+            # A list of finite floats is written alike in Python and JSON, but sooner here.
+            values.append((key, start, end, warmup, *scalars, str(list(positions)), False))
+        else:
+            refused += 1
     return values, refused
 
 

@@ -16,6 +16,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from monitor import __version__
+from monitor.store.space import Space
 from monitor.web.families import TARGET_LABELS, counter, gauge
 from monitor.web.judged import judged
 from monitor.web.view import Health, Monitored, TargetView
@@ -58,7 +59,10 @@ class MonitorCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """All families, of the daemon and of its targets."""
         targets = self._monitored.targets()
-        yield from _health(self._monitored.health())
+        health = self._monitored.health()
+        yield from _health(health)
+        if health.space is not None:
+            yield from _space(health.space)
         yield from judged(targets)
         yield from _scrapes(targets)
 
@@ -110,3 +114,17 @@ def _scrapes(targets: Sequence[TargetView]) -> Iterator[Metric]:
             for kind, count in sorted(view.errors.items())
         ),
     )
+
+
+def _space(space: Space) -> Iterator[Metric]:
+    text = "Bytes of the database: in all, and without the room that deleted rows have left"
+    sizes = ((("total",), float(space.total)), (("used",), float(space.used)))
+    yield gauge("database_bytes", text, ("kind",), sizes)
+    rows = (((table,), float(number)) for table, number in space.rows.items())
+    yield gauge("database_rows", "Rows by table", ("table",), rows)
+    first, pruned = space.oldest_sample, space.pruned_at
+    for name, text, at in (
+        ("oldest_sample", "End of the oldest sample", first),
+        ("last_prune", "When what is older than it is kept was last deleted", pruned),
+    ):
+        yield gauge(f"database_{name}_timestamp_seconds", text, (), [((), at)])

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from monitor.alerting.model import Severity
 from monitor.model import Alarm, Assessment, Counts
+from monitor.store.space import Space
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,8 @@ class Health:
     config_hash: str = ""
     fence: int | None = None
     """Number of the lease under which it leads; None while it does not."""
+    space: Space | None = None
+    """The size of the database; None before it was measured."""
 
     @property
     def alive(self) -> bool:

@@ -189,7 +189,12 @@ def test_the_stop_tells_when_rows_are_left_behind() -> None:
 def test_an_errand_is_run_once_a_minute_while_the_database_answers() -> None:
     clock, store = FakeClock(), FakeStore()
     ran: list[float] = []
-    writer = Writer(store, clock, errand=lambda: ran.append(clock.monotonic()))
+
+    def errand() -> bool:
+        ran.append(clock.monotonic())
+        return len(ran) in (4, 5)
+
+    writer = Writer(store, clock, errand=errand)
     writer.accept(frozenset({"a"}))
 
     def turn(seconds: float) -> None:
@@ -205,11 +210,15 @@ def test_an_errand_is_run_once_a_minute_while_the_database_answers() -> None:
     store.refuse = lambda _batch: None
     turn(1.0)
     assert ran == [0.0, 60.0, 121.0]
+    # What has more to do is asked again with the next turn.
+    for seconds in (60.0, 1.0, 1.0, 1.0):
+        turn(seconds)
+    assert ran[3:] == [181.0, 182.0, 183.0]
 
 
 @pytest.mark.parametrize("error", [StoreError("database x: gone"), TypeError("a mistake")])
 def test_an_errand_that_fails_does_not_end_the_writer(error: Exception) -> None:
-    def fail() -> None:
+    def fail() -> bool:
         raise error
 
     store = FakeStore()
