@@ -20,7 +20,8 @@ from pydantic import SecretStr
 from requests.adapters import HTTPAdapter
 from urllib3 import HTTPConnectionPool, HTTPSConnectionPool, PoolManager
 from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.exceptions import HTTPError
+from urllib3.exceptions import HTTPError, NewConnectionError
+from urllib3.exceptions import TimeoutError as Urllib3Timeout
 
 from monitor import __version__
 from monitor.settings import Credentials
@@ -31,6 +32,7 @@ from monitor.sources.errors import FetchError, FetchKind
 MAX_ANSWER = 256 * 1024
 """More than this, headers included, is not read."""
 _SHOWN = 120
+_TIMEOUTS = (TimeoutError, requests.Timeout, Urllib3Timeout)
 
 
 @dataclass(slots=True)
@@ -205,7 +207,7 @@ class GuardedSession:
                 yield response
         except (requests.RequestException, HTTPError, OSError, ValueError) as error:
             # The text of such an error repeats the URL, so that it is not passed on.
-            raise _failure(error, timeout) from None
+            raise failure(error, timeout) from None
 
     def close(self) -> None:
         """Closes the session."""
@@ -225,7 +227,8 @@ def beginning(response: requests.Response) -> str:
     return data.decode("utf-8", "replace")
 
 
-def _failure(error: BaseException, timeout: float) -> FetchError:
+def failure(error: BaseException, timeout: float) -> FetchError:
+    """What an error of requests or urllib3 comes from, in one line without the URL."""
     if isinstance(error, requests.exceptions.InvalidURL | requests.exceptions.InvalidSchema):
         return FetchError(FetchKind.PROTOCOL, "the URL cannot be used", retryable=False)
     chain = list(_chain(error))
@@ -235,7 +238,8 @@ def _failure(error: BaseException, timeout: float) -> FetchError:
         if isinstance(found, ssl.SSLCertVerificationError):
             reason = found.verify_message[:_SHOWN]
             return FetchError(FetchKind.TLS, f"the certificate is not accepted ({reason})")
-        if isinstance(found, TimeoutError | requests.Timeout):
+        # For urllib3, a refused connection is a kind of time-out.
+        if isinstance(found, _TIMEOUTS) and not isinstance(found, NewConnectionError):
             return FetchError(FetchKind.TIMEOUT, f"no answer within {round(timeout, 2):g} s")
     if any(isinstance(found, ssl.SSLError) for found in chain):
         return FetchError(FetchKind.TLS, "TLS failed")

@@ -20,6 +20,8 @@ from monitor.rollback.actuators.several import SeveralActuator
 KEY = "whsec_" + base64.b64encode(bytes(range(32))).decode()
 HAPROXY = {"socket": "/run/admin.sock", "backend": "b", "speculative": ["s"], "baseline": ["p"]}
 ROUTER = {"url": "http://router:30000", "speculative": ["http://a:1"], "baseline": ["http://b:1"]}
+SERVICE = {"namespace": "n", "name": "c", "speculative": {"s": "a"}, "baseline": {"s": "b"}}
+ROUTE = {"namespace": "n", "name": "c", "speculative": ["a"], "baseline": ["b"]}
 AT: KeyPath = ("services", 0, "rollback", "actuator")
 
 
@@ -30,7 +32,7 @@ class Files:
         self.folder = folder
         self.problems: list[str] = []
 
-    def secret(self, path: KeyPath, file: str | None, env: str | None) -> SecretStr | None:
+    def secret(self, path: KeyPath, file: str | None, env: str | None) -> SecretStr | None:  # noqa: ARG002
         if file is None:
             return None
         try:
@@ -39,7 +41,7 @@ class Files:
             self.report(path, str(error))
             return None
 
-    def pem(self, path: KeyPath, name: str | None) -> str | None:
+    def pem(self, path: KeyPath, name: str | None) -> str | None:  # noqa: ARG002
         return name
 
     def report(self, path: KeyPath, message: str) -> None:
@@ -63,6 +65,9 @@ class Files:
         ({"http": {"url": "http://h", "normal_share": 1.5}}, "less than or equal to 1"),
         ({"command": {"shift": ["move"]}}, "must have {share} or {percent} in shift, or observe"),
         ({"several": {"actuators": []}}, "at least 1 item"),
+        ({"litellm": ROUTER}, "must have one of bearer_file and bearer_env"),
+        ({"kubernetes_service": {**SERVICE, "baseline": {"s": "a"}}}, "the same selector"),
+        ({"kubernetes_service": {**SERVICE, "context": "c"}}, "has context without kubeconfig"),
     ],
 )
 def test_mistakes_are_told(data: dict[str, Any], words: str) -> None:
@@ -92,10 +97,14 @@ def test_mistakes_of_starters_are_told(data: dict[str, Any], words: str) -> None
         {"haproxy": HAPROXY},
         {"sglang_router": ROUTER},
         {"vllm_router": ROUTER},
+        {"litellm": {**ROUTER, "bearer_file": "key"}},
+        {"kubernetes_service": SERVICE},
+        {"kubernetes_route": ROUTE},
     ],
 )
 def test_each_kind_is_built_and_connects_to_nobody(data: dict[str, Any], tmp_path: Path) -> None:
     built = Files(tmp_path)
+    (tmp_path / "key").write_text("canary-of-litellm")
     actuator = built.builder().actuator(AT, settings.Actuator.model_validate(data))
     assert actuator is not None
     assert actuator.would(1.0).startswith("would ")
@@ -109,6 +118,19 @@ def test_parts_are_built_in_their_order(tmp_path: Path) -> None:
     actuator = Files(tmp_path).builder().actuator(AT, section)
     assert isinstance(actuator, SeveralActuator)
     assert "HAProxy" in actuator.would(1.0).split("; then ")[0]
+
+
+def test_a_missing_client_is_told_with_how_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("monitor.rollback.actuators.make.is_installed", lambda: False)
+    read = Files(tmp_path)
+    section = settings.Actuator.model_validate({"kubernetes_route": ROUTE})
+    assert read.builder().actuator(AT, section) is None
+    assert read.problems == [
+        "services[0].rollback.actuator.kubernetes_route: needs the kubernetes package: "
+        "pip install 'specdec-monitor[kubernetes]'"
+    ]
 
 
 def test_missing_secrets_are_reported_at_their_keys(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ class Part:
         self.share = share
         self.fails = False
 
-    def observe(self, timeout: float) -> Traffic:
+    def observe(self, timeout: float) -> Traffic:  # noqa: ARG002
         return Traffic(self.share, f"{self.name} says {self.share}")
 
     def shift(self, share: float, act: Act) -> None:
@@ -70,7 +70,7 @@ class Part:
         self.log.append(f"{self.name} back {act.id}")
         self.share = 0.0
 
-    def would(self, share: float) -> str:
+    def would(self, share: float) -> str:  # noqa: ARG002
         return f"would move {self.name}"
 
     def reachable(self, shares: Sequence[float]) -> tuple[float, ...]:

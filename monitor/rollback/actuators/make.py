@@ -12,9 +12,15 @@ from monitor.config.problems import KeyPath
 from monitor.config.receivers import Pem, Report, Secret, SigningKey
 from monitor.logs import REDACTOR
 from monitor.rollback.actuators import base, settings
+from monitor.rollback.actuators.cluster import MISSING, Access, Cluster, is_installed
 from monitor.rollback.actuators.command import CommandActuator, Commands, CommandStarter
 from monitor.rollback.actuators.haproxy import HaproxyActuator
 from monitor.rollback.actuators.hook import HookAccess, HookActuator, HookStarter
+from monitor.rollback.actuators.json_api import JsonApi
+from monitor.rollback.actuators.kubernetes_route import RouteActuator
+from monitor.rollback.actuators.kubernetes_service import ServiceActuator
+from monitor.rollback.actuators.kubernetes_starter import DeploymentStarter
+from monitor.rollback.actuators.litellm import LitellmActuator
 from monitor.rollback.actuators.routers import Dialect, RouterActuator, SglangRouter, VllmRouter
 from monitor.rollback.actuators.several import SeveralActuator
 from monitor.rollback.actuators.systemd import SystemdStarter
@@ -44,6 +50,12 @@ class ActuatorBuilder:
             built = self._sglang_router((*at, "sglang_router"), section.sglang_router)
         elif section.vllm_router is not None:
             built = self._router((*at, "vllm_router"), section.vllm_router, VllmRouter())
+        elif section.litellm is not None:
+            built = self._litellm((*at, "litellm"), section.litellm)
+        elif section.kubernetes_service is not None:
+            built = self._service((*at, "kubernetes_service"), section.kubernetes_service)
+        elif section.kubernetes_route is not None:
+            built = self._route((*at, "kubernetes_route"), section.kubernetes_route)
         elif section.several is not None:
             built = self._several((*at, "several", "actuators"), section.several.actuators)
         return built
@@ -59,6 +71,8 @@ class ActuatorBuilder:
         if section.systemd is not None:
             units = section.systemd
             return SystemdStarter(units.start, units.restart, units.systemctl)
+        if section.kubernetes_deployment is not None:
+            return self._deployment((*at, "kubernetes_deployment"), section.kubernetes_deployment)
         return None
 
     def _several(
@@ -127,6 +141,52 @@ class ActuatorBuilder:
             bearer=self._known((*at, "bearer"), section.bearer_file, section.bearer_env),
             ca_file=self._pem((*at, "ca_file"), section.ca_file),
         )
+
+    def _litellm(self, at: KeyPath, section: settings.LitellmActuator) -> LitellmActuator | None:
+        bearer = self._known((*at, "bearer"), section.bearer_file, section.bearer_env)
+        ca_file = self._pem((*at, "ca_file"), section.ca_file)
+        if bearer is None:
+            return None
+        return LitellmActuator(
+            JsonApi(section.url, bearer=bearer, ca_file=ca_file),
+            section.speculative,
+            section.baseline,
+            normal_share=section.normal_share,
+        )
+
+    def _service(self, at: KeyPath, section: settings.ServiceActuator) -> ServiceActuator | None:
+        cluster = self._cluster(at, section)
+        if cluster is None:
+            return None
+        return ServiceActuator(cluster, section.name, section.speculative, section.baseline)
+
+    def _route(self, at: KeyPath, section: settings.RouteActuator) -> RouteActuator | None:
+        cluster = self._cluster(at, section)
+        if cluster is None:
+            return None
+        return RouteActuator(
+            cluster,
+            section.name,
+            section.speculative,
+            section.baseline,
+            rule=section.rule,
+            normal_share=section.normal_share,
+        )
+
+    def _deployment(
+        self, at: KeyPath, section: settings.DeploymentStarter
+    ) -> DeploymentStarter | None:
+        cluster = self._cluster(at, section)
+        if cluster is None:
+            return None
+        return DeploymentStarter(cluster, section.start, section.restart)
+
+    def _cluster(self, at: KeyPath, section: settings.Kubernetes) -> Cluster | None:
+        if not is_installed():
+            self._report(at, MISSING)
+            return None
+        kubeconfig = self._pem((*at, "kubeconfig"), section.kubeconfig)
+        return Cluster(Access(kubeconfig, section.context), section.namespace)
 
     def _known(self, at: KeyPath, file: str | None, env: str | None) -> SecretStr | None:
         """A secret that the redactor knows from here on."""

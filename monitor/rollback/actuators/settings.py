@@ -154,6 +154,64 @@ class SglangRouterActuator(RouterActuator):
         return self
 
 
+class Kubernetes(Section):
+    """A namespace of a cluster, through the official client."""
+
+    namespace: Name = Field(description="Namespace of the objects.")
+    kubeconfig: FileName | None = Field(
+        None, description="File. Default: the service account of the pod that we run in."
+    )
+    context: Name | None = Field(None, description="Context in it. Default: the current one.")
+
+    @model_validator(mode="after")
+    def _context_of_something(self) -> Self:
+        if self.context is not None and self.kubeconfig is None:
+            raise ValueError("has context without kubeconfig: name the file, too")
+        return self
+
+
+class ServiceActuator(Kubernetes):
+    """The selector of a Service: all traffic or none."""
+
+    name: Name = Field(description="Name of the Service.")
+    speculative: Labels = Field(description="Selector of the side that speculates.")
+    baseline: Labels = Field(description="Selector of the plain side.")
+
+    @model_validator(mode="after")
+    def _apart(self) -> Self:
+        if self.speculative == self.baseline:
+            raise ValueError("has the same selector for both sides")
+        return self
+
+
+class RouteActuator(Kubernetes, _Normal):
+    """The weights of an HTTPRoute's backends."""
+
+    name: Name = Field(description="Name of the HTTPRoute.")
+    rule: Annotated[int, Field(ge=0, le=15)] = Field(0, description="Which of its rules, from 0.")
+    speculative: Names = Field(description="Names of the backends that speculate.")
+    baseline: Names = Field(description="Names of the plain backends.")
+
+    @model_validator(mode="after")
+    def _apart(self) -> Self:
+        _check_apart(self.speculative, self.baseline)
+        return self
+
+
+class LitellmActuator(_Bearer, _Normal):
+    """The weights of deployments in a LiteLLM proxy."""
+
+    url: BaseUrl = Field(description="Where the proxy is.")
+    speculative: Names = Field(description="Ids of the deployments that speculate.")
+    baseline: Names = Field(description="Ids of the plain deployments.")
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        _check_apart(self.speculative, self.baseline)
+        check_choice(self, "bearer_file", "bearer_env", required=True)
+        return self
+
+
 class Several(Section):
     """Some actuators that are used one after the other."""
 
@@ -170,6 +228,9 @@ class Actuator(Section):
     haproxy: HaproxyActuator | None = None
     sglang_router: SglangRouterActuator | None = None
     vllm_router: RouterActuator | None = None
+    litellm: LitellmActuator | None = None
+    kubernetes_service: ServiceActuator | None = None
+    kubernetes_route: RouteActuator | None = None
     several: Several | None = None
 
     @model_validator(mode="after")
@@ -209,12 +270,28 @@ class SystemdStarter(Section):
         return self
 
 
+class DeploymentStarter(Kubernetes):
+    """Deployments that are scaled up or restarted."""
+
+    start: dict[Name, Annotated[int, Field(ge=1, le=1000)]] = Field(
+        default_factory=dict, description="Replicas of the baseline side's, by their names."
+    )
+    restart: tuple[Name, ...] = Field((), description="Names of those of the speculative side.")
+
+    @model_validator(mode="after")
+    def _something(self) -> Self:
+        if not self.start and not self.restart:
+            raise ValueError("must have start, restart or both")
+        return self
+
+
 class Starter(Section):
     """What starts the baseline side or restarts the speculative one, of one kind."""
 
     http: Hook | None = None
     command: CommandStarter | None = None
     systemd: SystemdStarter | None = None
+    kubernetes_deployment: DeploymentStarter | None = None
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:

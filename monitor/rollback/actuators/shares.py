@@ -36,6 +36,19 @@ def nearest(wanted: Sequence[float], possible: Iterable[float]) -> tuple[float, 
     return tuple(sorted(chosen))
 
 
+def even_weights(
+    share: float, baseline: Sequence[str], speculative: Sequence[str], whole: int = 1000
+) -> dict[str, int]:
+    """Whole weights that split traffic as wanted, and evenly among the servers of each side."""
+    sides = ((share, baseline), (1 - share, speculative))
+    return {
+        # A server that is to get something must not be rounded out of it.
+        name: max(1, round(whole * part / len(names))) if part else 0
+        for part, names in sides
+        for name in names
+    }
+
+
 def read_share(value: object) -> float | None:
     """A share as a peer tells it; None where it says that it cannot tell."""
     if value is None:
