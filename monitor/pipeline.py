@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import orjson
 
@@ -148,16 +149,23 @@ class TargetPipeline:
         """What the next process needs to go on with the next page, as JSON text (2–4 KB)."""
         return state_text(self._state)
 
+    def waiting(self) -> dict[str, Any]:
+        """What is still to be learnt of the last hour, which ``state`` leaves out, for JSON."""
+        return memory.waiting(self._state)
+
     def obey(self, order: Order) -> bool:
         """Carries out an order about the learnt normal; False while no page told the server."""
         return apply_order(self._state, order)
 
-    def restore(self, state: str, history: Iterable[Increment]) -> None:
-        """Goes on from ``state`` of an earlier process; ``history`` is ascending in time.
+    def restore(
+        self, state: str, history: Iterable[Increment], waiting: dict[str, Any] | None = None
+    ) -> None:
+        """Goes on from ``state`` and ``waiting`` of an earlier process; ``history`` ascends.
 
         Raises ``StoreError`` when the text is not what ``state`` wrote.
         """
         memory.restore(self._state, state, history)
+        memory.restore_waiting(self._state, waiting or {})
         self._reader.recall(self._state.identity)
 
 

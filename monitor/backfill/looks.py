@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -53,8 +53,12 @@ class Source(Protocol):
         ...
 
     @property
-    def interval(self) -> float | None:
-        """The usual time between two looks in seconds; None where the source cannot tell.
+    def targets(self) -> Sequence[str]:
+        """The names of the targets that looks will be of."""
+        ...
+
+    def interval(self, target: str) -> float | None:
+        """The usual time between two looks at a target, in seconds; None where unknown.
 
         Asked before the first look is drawn.
         """

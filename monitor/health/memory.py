@@ -10,13 +10,13 @@ from typing import Any
 from monitor.health.detect import Cusum
 from monitor.health.intake import Memory
 from monitor.health.past import Changes
-from monitor.health.reference import Reference
+from monitor.health.reference import Block, Reference
 from monitor.health.shape import Change, Kind
 from monitor.health.target import TargetState
 from monitor.health.watch import Run, Watch
 from monitor.health.whatif import StepCost
 from monitor.health.window import Track
-from monitor.model import Action, Cause, Engine, Identity, Increment, StoreError, Verdict
+from monitor.model import Action, Cause, Counts, Engine, Identity, Increment, StoreError, Verdict
 
 _FORMAT = 2
 
@@ -102,6 +102,28 @@ def _fields(record: Change | Cusum | Run | Track) -> dict[str, Any]:
 
 def _track_to_json(track: Track) -> dict[str, Any]:
     return _fields(track) | {"waiting": sorted(track.waiting)}
+
+
+def waiting(state: TargetState) -> dict[str, Any]:
+    """What each reference has yet to learn, for JSON; ``to_text`` leaves it out.
+
+    It is an hour of figures, too much to write with each page, and an interruption of the
+    daemon costs no more. Who has to go on exactly where it stopped needs it.
+    """
+    return {
+        key: [[block.start, block.end, *block.counts] for block in reference.waiting]
+        for key, reference in state.memory.watch.references.items()
+        if reference.waiting
+    }
+
+
+def restore_waiting(state: TargetState, document: dict[str, Any]) -> None:
+    """Adds what ``waiting`` gave to a state that was restored."""
+    for key, blocks in document.items():
+        for start, end, *scalars, positions in blocks:
+            counts = Counts._make((*scalars, tuple(positions)))
+            block = Block(start, end, counts)
+            state.memory.watch.references[key].waiting.append(block)
 
 
 def restore(state: TargetState, text: str, history: Iterable[Increment]) -> None:

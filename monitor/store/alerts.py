@@ -20,6 +20,7 @@ from monitor.alerting.routes import Routing, labels_of
 from monitor.alerting.silences import Silence
 from monitor.model import StoreError
 from monitor.store.connect import insert_into, reading, writing
+from monitor.store.filled import incident_is_filled
 from monitor.store.lease import Guard, unguarded
 from monitor.store.outbox import Outbox, OutboxState
 from monitor.store.silences import Silences, load_silences
@@ -189,7 +190,8 @@ class AlertStore:
         """The newest incidents, newest first."""
         query = select(*_INCIDENT).order_by(incidents.c.at.desc(), incidents.c.id).limit(limit)
         if which is IncidentFilter.OPEN:
-            query = query.where(incidents.c.ended_at.is_(None))
+            # One that was open where filled-in time ends is history: nobody watches it.
+            query = query.where(incidents.c.ended_at.is_(None), ~incident_is_filled())
         with reading(self._engine) as connection:
             return [Incident(*row) for row in connection.execute(query)]
 

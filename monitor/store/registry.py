@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from sqlalchemy import Connection, select, update
 
@@ -26,6 +26,19 @@ def register(
     if configured:
         service_ids = _add_services(connection, configured)
         _put_targets(connection, configured, service_ids, now)
+    return load_ids(connection, names)
+
+
+def add_missing(connection: Connection, wanted: Sequence[TargetSettings], now: float) -> None:
+    """Writes those targets that are not stored yet and leaves all others alone."""
+    stored = set(connection.scalars(select(targets.c.name)))
+    new = [item for item in wanted if item.name not in stored]
+    if new:
+        _put_targets(connection, new, _add_services(connection, new), now)
+
+
+def load_ids(connection: Connection, names: Collection[str]) -> dict[str, int]:
+    """The keys of those targets that are stored, by name."""
     rows = connection.execute(select(targets.c.name, targets.c.id))
     return {name: key for name, key in rows if name in names}
 

@@ -6,7 +6,7 @@ are: to go through SQLAlchemy for each row would cost more than the database doe
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 
@@ -82,8 +82,18 @@ class RoundWriter:
         self._series = memory.series
         self._identities = memory.identities
 
-    def write(self, batch: Sequence[RoundRow]) -> int:
+    def recall(self, target: str, identity: Identity) -> None:
+        """Takes this for what is known of the server of a target where the next rows begin."""
+        self._identities[target] = identity
+
+    def write(
+        self, batch: Sequence[RoundRow], also: Callable[[Connection], None] | None = None
+    ) -> int:
         """Writes all rows or none; the same rows again change nothing.
+
+        Args:
+            batch: rows of targets that were named before.
+            also: writes what belongs into the same transaction.
 
         Returns:
             How many increments were left out because a figure was not finite.
@@ -112,6 +122,8 @@ class RoundWriter:
                     mark_applied(connection, row.obeyed, row.now)
                 if row.alerts is not NO_NEWS:
                     write_news(connection, row.alerts, self.routing, row.now)
+            if also is not None:
+                also(connection)
         # Only what has been committed may be remembered.
         self._series |= new_series
         self._identities |= new_identities

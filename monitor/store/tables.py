@@ -240,6 +240,19 @@ reference_orders = Table(
     _time("applied_at", nullable=True),
 )
 
+# Time of a target that was filled in afterwards, which is how live rows and others are told
+# apart. What was remembered at its end is kept, so that filling in can go on from there.
+backfills = Table(
+    "backfills",
+    metadata,
+    _target(),
+    _time("start"),
+    _time("end"),
+    _text("source"),
+    _text("memory"),
+    PrimaryKeyConstraint("target_id", "start"),
+)
+
 # Names instead of keys: an alert outlives its target, and some are about no single one.
 alert_states = Table(
     "alert_states",

@@ -37,6 +37,10 @@ class Alerts:
         """Goes on from what is stored, by rule; what cannot be read begins anew."""
         self._states = read_states(self._target.name, texts)
 
+    def texts(self) -> dict[str, str]:
+        """Where they stand, by rule, as ``restore`` takes it."""
+        return {rule: state.to_json() for rule, state in self._states.items()}
+
     def inherit(self, predecessor: Alerts) -> None:
         """Goes on where the alerts of the same target stood under other settings."""
         self._states = predecessor._states

@@ -44,8 +44,19 @@ class Neighbours:
             if sign is not None:
                 same = before is not None and before[:2] == (target.service, sign)
                 since = before.since if before is not None and same else now
-                self._said[target.name] = _Said(target.service, sign, since)
-                self._counts[target.service][sign] += 1
+                self._put(target, sign, since)
+
+    def sign(self, name: str) -> tuple[Sign, float] | None:
+        """What a replica says of its acceptance, and since when."""
+        with self._lock:
+            said = self._said.get(name)
+            return None if said is None else (said.sign, said.since)
+
+    def restore(self, target: TargetSettings, sign: Sign, since: float) -> None:
+        """Takes in what a replica said when the looks at it were last interrupted."""
+        with self._lock:
+            self._remove(target.name)
+            self._put(target, sign, since)
 
     def forget(self, name: str) -> None:
         """Leaves out a target that is no longer watched."""
@@ -60,6 +71,10 @@ class Neighbours:
                 return NO_PEERS
             counts = self._counts[own.service]
             return Peers(fallen=counts[Sign.FALLEN] - 1, steady=counts[Sign.STEADY])
+
+    def _put(self, target: TargetSettings, sign: Sign, since: float) -> None:
+        self._said[target.name] = _Said(target.service, sign, since)
+        self._counts[target.service][sign] += 1
 
     def _remove(self, name: str) -> _Said | None:
         known = self._said.pop(name, None)

@@ -7,13 +7,14 @@ that gives ``now``, and in whom the messages of the row are routed to.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
 from monitor.alerting.rules import Rule
 from monitor.health.orders import Order
-from monitor.model import Assessment, Increment, Sample, Verdict
+from monitor.health.peers import Sign
+from monitor.model import Assessment, Increment, Sample, StoreError, Verdict
 from monitor.pipeline import NoPage, Page, TargetPipeline, Tick
 from monitor.report import to_document
 from monitor.settings import TargetSettings
@@ -77,6 +78,7 @@ class Turn:
         history: Iterable[Increment],
         verdict: Verdict | None,
         since: float | None,
+        waiting: dict[str, Any] | None = None,
     ) -> None:
         """Goes on where an earlier process stopped; ``verdict`` held ``since``.
 
@@ -84,7 +86,7 @@ class Turn:
         """
         # First, so that the past is compared with the same curve as what comes.
         self._use_baseline()
-        self.pipeline.restore(state, history)
+        self.pipeline.restore(state, history, waiting)
         self.verdict, self.since = verdict, since
 
     def take(
@@ -116,6 +118,39 @@ class Turn:
     def state(self) -> str:
         """What the next process needs to go on from here."""
         return self.pipeline.state()
+
+    def remember(self) -> dict[str, Any]:
+        """All that ``resume`` needs to go on as if there had been no interruption, for JSON.
+
+        The daemon needs less: after its own interruption the world has moved on.
+        """
+        return {
+            "state": self.state(),
+            "waiting": self.pipeline.waiting(),
+            "alerts": self.alerts.texts(),
+            "verdict": self.verdict,
+            "since": self.since,
+            "document_at": self._document_at,
+            "sign": self._neighbours.sign(self.settings.name),
+        }
+
+    def resume(self, memory: Mapping[str, Any], history: Iterable[Increment]) -> None:
+        """Goes on from what ``remember`` gave; ``history`` is the day before, ascending.
+
+        Raises ``StoreError`` when the memory cannot be read.
+        """
+        try:
+            verdict = None if memory["verdict"] is None else Verdict(memory["verdict"])
+            waiting = memory["waiting"]
+            self.restore(memory["state"], history, verdict, memory["since"], waiting)
+            self.alerts.restore(memory["alerts"])
+            self._document_at = memory["document_at"]
+            if memory["sign"] is not None:
+                sign, since = memory["sign"]
+                self._neighbours.restore(self.settings, Sign(sign), since)
+        except (KeyError, TypeError, ValueError) as error:
+            name = self.settings.name
+            raise StoreError(f"{name}: what was remembered cannot be read: {error}") from error
 
     def _row(self, tick: Tick, now: float, obeyed: Sequence[int], *, keep: bool) -> RoundRow:
         assessment = tick.assessment
