@@ -6,6 +6,7 @@ environment variables or defaults of its own.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -16,6 +17,8 @@ from monitor.alerting.routes import NOWHERE, Routing
 from monitor.alerting.rules import Rule
 from monitor.health.judging import DEFAULT_JUDGED, DEFAULT_WINDOWS, JudgeSettings
 from monitor.model import Engine
+from monitor.rollback.actuators.base import Actuator, Starter
+from monitor.rollback.settings import FleetPolicy, Policy
 
 DEFAULT_INTERVAL = 15.0
 DEFAULT_LEASE = 30.0
@@ -30,6 +33,7 @@ __all__ = [
     "JudgeSettings",
     "Retention",
     "Role",
+    "RollbackSettings",
     "TargetSettings",
 ]
 
@@ -93,6 +97,16 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True)
+class RollbackSettings:
+    """Whether, when and how traffic of a service is moved to its baseline side."""
+
+    policy: Policy = field(default_factory=Policy)
+    actuator: Actuator | None = None
+    """What moves traffic; None where nothing may or can."""
+    starter: Starter | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class DaemonSettings:
     """Everything ``monitor run`` needs."""
 
@@ -112,4 +126,7 @@ class DaemonSettings:
     receivers: tuple[ReceiverSettings, ...] = ()
     routing: Routing = NOWHERE
     """Which receivers a notification goes to."""
+    rollbacks: Mapping[str, RollbackSettings] = field(default_factory=dict)
+    """By service; those that are left out are observed."""
+    freeze: FleetPolicy = field(default_factory=FleetPolicy)
     retention: Retention = Retention()

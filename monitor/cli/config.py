@@ -13,6 +13,7 @@ from monitor.cli.options import CONFIG_FILE, CONFIG_VARIABLE, JsonOption
 from monitor.cli.output import is_plain_terminal, print_json, print_text
 from monitor.config.example import EXAMPLE
 from monitor.config.load import load, redacted, to_yaml
+from monitor.config.rollback_words import rollback_sentence
 from monitor.config.schema import Config
 from monitor.model import ConfigError
 from monitor.settings import DaemonSettings, Role
@@ -97,12 +98,21 @@ def _summary(settings: DaemonSettings) -> dict[str, Any]:
             {"target": t.name, "service": t.service, "role": t.role, "interval": t.interval}
             for t in settings.targets
         ],
+        "rollbacks": [
+            {"service": name, "mode": r.policy.mode, "sentence": rollback_sentence(r)}
+            for name, r in settings.rollbacks.items()
+        ],
     }
 
 
 def _lines(settings: DaemonSettings) -> list[str]:
     services = dict.fromkeys(target.service for target in settings.targets)
-    return [f"  {service}: {_line(settings, service)}" for service in services]
+    lines = []
+    for service in services:
+        lines.append(f"  {service}: {_line(settings, service)}")
+        if service in settings.rollbacks:
+            lines.append(f"    {rollback_sentence(settings.rollbacks[service])}")
+    return lines
 
 
 def _line(settings: DaemonSettings, service: str) -> str:

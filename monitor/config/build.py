@@ -16,16 +16,19 @@ from monitor.baseline_file import load_baseline
 from monitor.config import files, values
 from monitor.config.problems import KeyPath, Problem, Source
 from monitor.config.receivers import ReceiverBuilder, build_routing
+from monitor.config.rollback import Rollback, unknown_rules
 from monitor.config.schema import DEFAULT_DATABASE, Auth, Config, Service, Target, Tls
 from monitor.config.validate import target_name, targets_of
 from monitor.health.baseline import Baseline
 from monitor.model import ConfigError
+from monitor.rollback.actuators.make import ActuatorBuilder
 from monitor.settings import (
     Credentials,
     DaemonSettings,
     JudgeSettings,
     Retention,
     Role,
+    RollbackSettings,
     TargetSettings,
 )
 from monitor.sources.address import is_loopback
@@ -81,6 +84,14 @@ class _Builder:
         logins = {s.name: self._credentials(i, s) for i, s in enumerate(config.services)}
         rules = self._rules()
         receivers = ReceiverBuilder(self._secret, self._pem, self._problem).build(config.receivers)
+        rollbacks = {
+            service.name: self._rollback(index, service.rollback)
+            for index, service in enumerate(config.services)
+            if service.rollback is not None
+        }
+        if rules or not config.alerts.rules:
+            for path, message in unknown_rules(config.services, [rule.id for rule in rules]):
+                self._problem(path, message)
         self.check()
         return DaemonSettings(
             database=database,
@@ -98,6 +109,8 @@ class _Builder:
             receivers=receivers,
             routing=build_routing(config),
             retention=retention_of(config),
+            rollbacks=rollbacks,
+            freeze=config.rollback_freeze.policy(),
         )
 
     def _problem(self, path: KeyPath, message: str) -> None:
@@ -152,6 +165,16 @@ class _Builder:
         except ConfigError as error:
             self._problems_of(("alerts", "rules"), error)
             return ()
+
+    def _rollback(self, index: int, section: Rollback) -> RollbackSettings:
+        builder = ActuatorBuilder(self._secret, self._pem, self._problem)
+        at = ("services", index, "rollback")
+        actuator, starter = section.actuator, section.starter
+        return RollbackSettings(
+            section.policy(),
+            None if actuator is None else builder.actuator((*at, "actuator"), actuator),
+            None if starter is None else builder.starter((*at, "starter"), starter),
+        )
 
     def _judge(self, index: int, service: Service) -> JudgeSettings:
         config = self._config

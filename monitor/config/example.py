@@ -43,4 +43,14 @@ services:
     # baseline:
     #   curve: my-model-baseline.json
     #   targets: [http://plain:8000]
+    # Whether traffic may move to the plain servers; docs/rollback.md has all keys.
+    # rollback:
+    #   mode: propose              # observe: only say so; act: without asking
+    #   quiet_hours: [mon-fri 22:00-06:00 Europe/Berlin]
+    #   actuator:
+    #     haproxy:
+    #       socket: /run/haproxy/admin.sock
+    #       backend: my-model
+    #       speculative: [gpu1]
+    #       baseline: [plain1]
 """

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, mo
 
 from monitor.config import values
 from monitor.config.receivers import Receiver, RouteEntry
+from monitor.config.rollback import Rollback, RollbackFreeze
 from monitor.config.section import Duration, EnvironmentName, FileName, Name, Section, check_choice
 from monitor.model import Engine
 from monitor.settings import DEFAULT_INTERVAL, DEFAULT_JUDGED, DEFAULT_LEASE, DEFAULT_WINDOWS
@@ -175,6 +176,9 @@ class Service(Section):
     tls: Tls | None = None
     speculative: SpeculativeSide
     baseline: BaselineSide | None = None
+    rollback: Rollback | None = Field(
+        None, description="Whether traffic may move to the plain servers. Default: observe."
+    )
 
 
 class Alerts(Section):
@@ -240,6 +244,11 @@ class Config(Section):
     )
     routes: Annotated[tuple[RouteEntry, ...], Field(max_length=500)] = Field(
         (), description="Who is told what: the first that matches. Without any, all are told all."
+    )
+    rollback_freeze: RollbackFreeze = Field(
+        RollbackFreeze(),
+        description="When so many services are hurt at once that the monitor itself is suspect "
+        "and nothing moves.",
     )
     services: tuple[Service, ...] = Field(min_length=1, description="What is watched.")
 

@@ -14,6 +14,7 @@ from pydantic_core import ErrorDetails
 
 from monitor.config.problems import KeyPath, Problem, did_you_mean, repeated_names
 from monitor.config.receivers import misfits as receiver_misfits
+from monitor.config.rollback import misfits as rollback_misfits
 from monitor.config.schema import Config, Service, Target
 from monitor.config.values import default_target_name
 
@@ -197,6 +198,7 @@ def _misfits(config: Config) -> Iterator[Problem]:
     yield from repeated_names("services", (service.name for service in config.services))
     yield from _repeated_targets(config)
     yield from receiver_misfits(config)
+    yield from rollback_misfits(config.services)
     for index, service in enumerate(config.services):
         baseline = service.baseline
         if baseline is not None and baseline.curve is None and not baseline.targets:
