@@ -190,8 +190,13 @@ class Opinion:
     is_flapping: bool = False
     running: float | None = None
     """Running requests of all targets."""
-    windows: Mapping[str, Any] = field(default_factory=dict)
-    """JSON values for the audit: the ballots by target."""
+    counted: Mapping[str, list[Ballot]] = field(default_factory=dict)
+    """The ballots that were counted, by target."""
+
+    @property
+    def windows(self) -> dict[str, Any]:
+        """They as JSON values, for the audit."""
+        return {target: [b.document() for b in found] for target, found in self.counted.items()}
 
 
 def opine(
@@ -217,7 +222,7 @@ def opine(
         is_well=bool(counted) and all(_is_well(found, needed) for found in counted.values()),
         is_flapping=bool(box.flapping),
         running=sum(box.running.values()) if box.running else None,
-        windows={target: [b.document() for b in found] for target, found in counted.items()},
+        counted=counted,
     )
     if not hurt or len(hurt) < voting.quorum * len(counted):
         return opinion

@@ -31,6 +31,10 @@ class Circumstances:
     """Why nothing may move because so many services are hurt at once."""
     held: str | None = None
     """Why nothing may move by somebody's wish, such as a silence that holds rollbacks."""
+    fingerprint: str = ""
+    """What the speculative side is by its newest pages; empty where none has told."""
+    model: str | None = None
+    """The model that it serves, by the same."""
     annex: Mapping[str, Any] = field(default_factory=dict)
     """JSON values for the audit: hash of the configuration, row of the baseline, excerpt."""
 

@@ -28,6 +28,8 @@ class Fleet:
     """When each service that is hurt became so."""
     frozen_at: float | None = None
     why: str = ""
+    at: float = 0.0
+    """When it was last looked at."""
 
     def to_json(self) -> str:
         """JSON text."""
@@ -39,7 +41,7 @@ class Fleet:
         try:
             given = json.loads(text)
             since = {str(name): float(at) for name, at in given["since"].items()}
-            return cls(since, given["frozen_at"], str(given["why"]))
+            return cls(since, given["frozen_at"], str(given["why"]), float(given["at"]))
         except (ValueError, TypeError, KeyError, AttributeError):
             raise StoreError("the stored state of the fleet cannot be read") from None
 
@@ -57,7 +59,7 @@ def survey(
     """
     bad = [name for name, is_hurt in hurt.items() if is_hurt]
     since = {name: min(fleet.since.get(name, now), now) for name in bad}
-    fleet = replace(fleet, since=since)
+    fleet = replace(fleet, since=since, at=now)
     fresh = [name for name, at in since.items() if now - at <= policy.within]
     if fleet.frozen_at is not None or len(fresh) < max(policy.least, policy.share * len(hurt)):
         return fleet, ()
@@ -67,26 +69,26 @@ def survey(
     )
     frozen = replace(fleet, frozen_at=now, why=why)
     said = f"All rollbacks are frozen: {why}; 'monitor rollback rearm --all' goes on"
-    return frozen, (_news(now, Kind.FROZEN, said, None, fresh),)
+    news = _news(frozen, Kind.FROZEN, said)
+    return frozen, (replace(news, pages=True, evidence={"services": sorted(fresh)}),)
 
 
 def thaw(fleet: Fleet, who: str, now: float) -> tuple[Fleet, tuple[News, ...]]:
     """Lifts the freeze; those that are hurt now do not count again."""
+    fleet = replace(fleet, at=now)
     if fleet.frozen_at is None:
-        return fleet, (_news(now, Kind.REFUSED, "Nothing is frozen", who, []),)
-    since = dict.fromkeys(fleet.since, 0.0)
-    return Fleet(since), (_news(now, Kind.REARMED, f"{who} lets rollbacks go on", who, []),)
+        return fleet, (replace(_news(fleet, Kind.REFUSED, "Nothing is frozen"), who=who),)
+    news = _news(fleet, Kind.REARMED, f"{who} lets rollbacks go on")
+    return Fleet(dict.fromkeys(fleet.since, 0.0), at=now), (replace(news, who=who),)
 
 
-def _news(now: float, kind: Kind, sentence: str, who: str | None, names: list[str]) -> News:
+def _news(fleet: Fleet, kind: Kind, sentence: str) -> News:
     return News(
         service=FLEET,
-        at=now,
+        at=fleet.at,
         kind=kind,
         mode=Mode.ACT,
         phase=Phase.HELD if kind is Kind.FROZEN else Phase.ARMED,
         sentence=sentence,
-        who=who,
-        pages=kind is Kind.FROZEN,
-        evidence={"services": sorted(names)},
+        plan=None if fleet.frozen_at is None else f"all-{fleet.frozen_at:.0f}",
     )

@@ -222,14 +222,6 @@ def tpot(first: Side, now: Side, least_tokens: float) -> float | None:
     return None if seconds is None or not tokens or tokens < least_tokens else seconds / tokens
 
 
-def rate(first: Side, now: Side) -> float | None:
-    """Output tokens per second between two looks."""
-    tokens = grown((first, now), "output_tokens")
-    times = [side.pulses[0].at for side in (first, now) if side.pulses]
-    seconds = times[1] - times[0] if len(times) == 2 else 0.0  # noqa: PLR2004 - two looks
-    return tokens / seconds if tokens is not None and seconds > 0.0 else None
-
-
 def load(side: Side) -> float | None:
     """Requests that a side has, running or waiting."""
     running = _sum(p.running for p in side.pulses)

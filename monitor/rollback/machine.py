@@ -102,7 +102,7 @@ def step(
     Returns:
         The state to keep, with the act that is outstanding in it, and what to tell.
     """
-    scene = Scene(_pass(state, now), policy, around, now)
+    scene = Scene(_pass(state, around, now), policy, around, now)
     if not isinstance(event, Looked):
         kind = ACTED if isinstance(event, Acted) else event.order
         return TABLE[state.phase, kind](scene, event)
@@ -116,12 +116,14 @@ def step(
     return stopped if stopped is not None else TABLE[state.phase, LOOKED](scene, event)
 
 
-def _pass(state: State, now: float) -> State:
+def _pass(state: State, around: Circumstances, now: float) -> State:
     """The state at ``now``. A clock that was set back makes what is past begin now."""
     seconds = min(max(now - state.at, 0.0), GAP) if state.at else 0.0
     return replace(
         state,
         at=now,
+        fingerprint=around.fingerprint or state.fingerprint,
+        model=around.model or state.model,
         since=min(state.since, now),
         watched=state.watched + seconds,
         blind=state.blind + seconds,

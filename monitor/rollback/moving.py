@@ -36,8 +36,6 @@ def count_misses(scene: Scene, event: Looked) -> State:
     """The state after a look: how often in a row either side has served badly."""
     s, sight, policy = scene.state, event.sight, scene.policy
     changes: dict[str, object] = {}
-    if event.box.fingerprint:
-        changes |= {"fingerprint": event.box.fingerprint, "model": event.box.model}
     if s.is_moved and (sight.baseline.completions or sight.baseline.pulses):
         first = s.baseline if s.baseline.pulses else sight.baseline
         fault = strike(first, sight.baseline, s.speed, policy.precheck, policy.verify)

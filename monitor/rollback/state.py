@@ -117,7 +117,7 @@ class State:
     speed: float | None = None
     """TPOT of the speculative side before the first step, in seconds."""
     fingerprint: str = ""
-    """What the speculative side is by its newest page."""
+    """What the speculative side is by its newest pages."""
     model: str | None = None
     """The model that it serves, by the same."""
     serial: int = 0

@@ -230,7 +230,7 @@ def _compare(scene: Scene, event: Looked) -> Transition:
     looked = {"baseline": event.sight.baseline, "speculative": event.sight.speculative}
     if not now.completions and not now.pulses:
         return _too_late(scene, event, "it could not be looked at")
-    if not first.completions and not first.pulses:
+    if not first.completions or _is_later(first, now):
         return stay(scene, **looked)
     precheck, model = scene.policy.precheck, plan.model
     if plan.is_back:
@@ -238,11 +238,19 @@ def _compare(scene: Scene, event: Looked) -> Transition:
         # what a fix has put there may have another name.
         precheck, model = replace(precheck, max_running=None), None
     finding = check(first, now, _need(scene, event), model, precheck)
-    if finding.ok is not False:
-        return _passed(scene, event, finding.sentence) if finding.ok else stay(scene)
+    if finding.ok:
+        return _passed(scene, event, finding.sentence)
+    if finding.ok is None:
+        return _too_late(scene, event, finding.sentence)
     if finding.absent and scene.policy.start.can_start and not (plan.is_started or plan.is_back):
         return _start_baseline(scene, event, finding.sentence)
     return _too_late(scene, event, finding.sentence, **looked)
+
+
+def _is_later(first: Side, now: Side) -> bool:
+    """Whether a clock that was set back lies between two looks."""
+    times = [side.completions[0].at for side in (first, now) if side.completions]
+    return times != sorted(times)
 
 
 def _need(scene: Scene, event: Looked) -> float | None:
@@ -283,7 +291,7 @@ def _passed(scene: Scene, event: Looked, sentence: str) -> Transition:
 
 def _faded(scene: Scene, event: Looked) -> Transition:
     opinion, within = scene.opinion(event.box), scene.policy.voting.within
-    if opinion.windows and scene.state.watched < within:
+    if opinion.counted and scene.state.watched < within:
         return stay(scene)
     state = end(scene, Phase.ARMED, ended_at=scene.state.ended_at)
     said = f"Nothing was moved: no valid window of the last {words.duration(within)} asks for it"
