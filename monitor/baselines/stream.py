@@ -53,6 +53,8 @@ class Reply:
     tokens: int
     prompt_tokens: int | None
     chunks: int
+    model: str | None = None
+    """The model that the answer names."""
 
     @property
     def decode_seconds(self) -> float:
@@ -114,6 +116,7 @@ class _Stream:
     chunks: int = 0
     tokens: int | None = None
     prompt_tokens: int | None = None
+    model: str | None = None
     ended: bool = False
     rest: bytearray = field(default_factory=bytearray)
 
@@ -151,6 +154,8 @@ class _Stream:
         if isinstance(usage, dict):
             self.tokens = _count(usage.get("completion_tokens"), self.tokens)
             self.prompt_tokens = _count(usage.get("prompt_tokens"), self.prompt_tokens)
+        if isinstance(event.get("model"), str):
+            self.model = event["model"]
         choices = event.get("choices")
         if isinstance(choices, list) and choices and _holds_tokens(choices[0]):
             self.first_at = now if self.first_at is None else self.first_at
@@ -167,7 +172,13 @@ class _Stream:
                 " (stream_options.include_usage)"
             )
         return Reply(
-            sent_at, self.first_at, self.last_at, self.tokens, self.prompt_tokens, self.chunks
+            sent_at,
+            self.first_at,
+            self.last_at,
+            self.tokens,
+            self.prompt_tokens,
+            self.chunks,
+            self.model,
         )
 
 
@@ -259,7 +270,7 @@ class HttpTransport:
         """The pieces of the answer to a POST, each as soon as it came."""
         with self._send("POST", path, json=body) as response:
             try:
-                yield from _pieces(response)
+                yield from pieces(response)
             except _NETWORK_ERRORS as error:
                 raise RequestError(_reason(error, self._timeouts[1])) from None
 
@@ -329,7 +340,7 @@ class HttpTransport:
         return f"HTTP {status}: {text}"
 
 
-def _pieces(response: requests.Response) -> Iterator[bytes]:
+def pieces(response: requests.Response) -> Iterator[bytes]:
     """What came, whenever something came: waiting for a full buffer would blur the times."""
     raw = response.raw
     if getattr(raw, "chunked", False):

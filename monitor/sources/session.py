@@ -16,7 +16,6 @@ from http import HTTPStatus
 from typing import Any
 
 import requests
-from pydantic import SecretStr
 from requests.adapters import HTTPAdapter
 from urllib3 import HTTPConnectionPool, HTTPSConnectionPool, PoolManager
 from urllib3.connection import HTTPConnection, HTTPSConnection
@@ -149,17 +148,21 @@ class GuardedSession:
 
     def __init__(
         self,
+        credentials: Credentials,
         *,
-        bearer: SecretStr | None = None,
-        ca_file: str | None = None,
         max_bytes: int = MAX_ANSWER,
     ) -> None:
-        self._bearer = bearer
+        self._bearer = credentials.bearer
         self._guard = _Guard(max_bytes)
         self._session = _Session()
         # Neither proxies nor passwords from the environment.
         self._session.trust_env = False
-        self._session.verify = ca_file or True
+        self._session.verify = (credentials.ca_file or True) if credentials.verify else False
+        if credentials.cert_file is not None:
+            key_file = credentials.key_file or credentials.cert_file
+            self._session.cert = (credentials.cert_file, key_file)
+        if credentials.username is not None and credentials.password is not None:
+            self._session.auth = (credentials.username, credentials.password.get_secret_value())
         self._session.mount("http://", _Adapter(self._guard))
         self._session.mount("https://", _Adapter(self._guard))
 
@@ -208,6 +211,10 @@ class GuardedSession:
         except (requests.RequestException, HTTPError, OSError, ValueError) as error:
             # The text of such an error repeats the URL, so that it is not passed on.
             raise failure(error, timeout) from None
+        finally:
+            # A peer may close the connection without having said so; the next request, if it
+            # comes at once, would be sent into the void.
+            self._session.close()
 
     def close(self) -> None:
         """Closes the session."""

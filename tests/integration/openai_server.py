@@ -98,7 +98,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def stream(self, tokens: int, *, chat: bool = False) -> None:
         choice: dict[str, Any] = {"delta": {"content": "x"}} if chat else {"text": "x"}
-        events = [{"choices": [choice]} for _ in range(0, tokens, self.server.per_chunk)]
+        events = [
+            {"model": "demo", "choices": [choice]} for _ in range(0, tokens, self.server.per_chunk)
+        ]
         usage = {"completion_tokens": tokens, "prompt_tokens": 20}
         self.events([*map(json.dumps, events), json.dumps({"choices": [], "usage": usage})])
 

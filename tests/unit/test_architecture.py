@@ -13,7 +13,7 @@ import monitor
 
 PACKAGE = Path(monitor.__file__).parent
 PURE_ALERTING = {f"monitor.alerting.{name}" for name in ("model", "rules", "machine", "wording")}
-ROLLBACK_EDGES = {"executor", "hands", "runner", "probe", "messages"}
+ROLLBACK_EDGES = {"executor", "hands", "runner", "probe", "server_probe", "messages"}
 PURE_ROLLBACK = {
     f"monitor.rollback.{path.stem}"
     for path in (PACKAGE / "rollback").glob("*.py")

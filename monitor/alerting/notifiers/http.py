@@ -12,6 +12,7 @@ from monitor.alerting.payload import plain
 from monitor.alerting.receivers import AlertmanagerSettings, WebhookSettings
 from monitor.logs import REDACTOR
 from monitor.model import DeliveryError
+from monitor.settings import Credentials
 from monitor.sources.errors import FetchError, lasts
 from monitor.sources.session import GuardedSession, beginning
 
@@ -23,7 +24,7 @@ class HttpClient:
 
     def __init__(self, timeout: float, kind: WebhookSettings | AlertmanagerSettings) -> None:
         self._timeout = timeout
-        self._session = GuardedSession(bearer=kind.bearer, ca_file=kind.ca_file)
+        self._session = GuardedSession(Credentials(bearer=kind.bearer, ca_file=kind.ca_file))
 
     def post(self, url: str, body: bytes, headers: Mapping[str, str], now: float) -> str:
         """Posts, and says with which status, one of success, it was answered.

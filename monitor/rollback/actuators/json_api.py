@@ -11,6 +11,7 @@ import requests
 from pydantic import SecretStr
 
 from monitor.rollback.actuators.failing import PeerError
+from monitor.settings import Credentials
 from monitor.sources.errors import lasts
 from monitor.sources.session import GuardedSession, beginning
 
@@ -25,7 +26,8 @@ class JsonApi:
         self, url: str, *, bearer: SecretStr | None = None, ca_file: str | None = None
     ) -> None:
         self._url = url
-        self._session = GuardedSession(bearer=bearer, ca_file=ca_file, max_bytes=MAX_DOCUMENT)
+        credentials = Credentials(bearer=bearer, ca_file=ca_file)
+        self._session = GuardedSession(credentials, max_bytes=MAX_DOCUMENT)
 
     def get(self, path: str, timeout: float, headers: Mapping[str, str] | None = None) -> Any:
         """The document at ``path``; raises ``FetchError`` or ``PeerError``."""
