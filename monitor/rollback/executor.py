@@ -10,6 +10,7 @@ changed.
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -73,6 +74,8 @@ class Executor:
         self._state = State(service)
         self._box = Box()
         self._guard = threading.Lock()
+        self.acts: Counter[str] = Counter()
+        """Tries of acts by how they ended: ``done`` or ``failed``."""
         self._fence: int | None = None
         self._look_at = self._act_at = self._saved_at = 0.0
 
@@ -87,9 +90,13 @@ class Executor:
         return self._state.phase in QUIET
 
     @property
-    def is_hurt(self) -> bool:
-        """Whether the windows of the service ask for a rollback now."""
-        return opine(self._box, self._gear.policy.voting, self._now()).cure is not Cure.NOTHING
+    def is_hurt(self) -> bool | None:
+        """Whether the windows of the service ask for a rollback now; None where they tell neither
+        that nor that it is well."""
+        opinion = opine(self._box, self._gear.policy.voting, self._now())
+        if opinion.cure is not Cure.NOTHING:
+            return True
+        return False if opinion.is_well else None
 
     def take(self, tick: Look) -> None:
         """Takes in a tick of a target of the speculative side; from any thread, at once."""
@@ -121,8 +128,9 @@ class Executor:
         try:
             if fence != self._fence:
                 self._resume(fence)
-            for command in self._journal.commands(self.service):
-                self._apply(gear, command, taken=(command.id,))
+                return 0.0
+            if self._obey(gear):
+                return 0.0
             if self._clock.monotonic() >= self._look_at:
                 self._look(gear)
             self._act(gear, fence)
@@ -130,6 +138,13 @@ class Executor:
             _log.warning("left to another process", service=self.service, why=str(error))
             self._fence = None
         return max(self._due() - self._clock.monotonic(), 0.0)
+
+    def _obey(self, gear: Gear) -> bool:
+        """Carries out orders; True if they end the quiet, in which no server may be asked."""
+        was_quiet = self.is_quiet
+        for command in self._journal.commands(self.service):
+            self._apply(gear, command, taken=(command.id,))
+        return was_quiet and not self.is_quiet
 
     def _due(self) -> float:
         waits = self._state.step is not None
@@ -157,6 +172,7 @@ class Executor:
         if done is None:
             self._act_at = self._clock.monotonic() + LEAST_TIMEOUT
             return
+        self.acts["done" if done.ok else "failed"] += 1
         _log.info("an act was tried", service=self.service, step=step.id, ok=done.ok)
         self._apply(gear, done)
         retry = gear.policy.shift.retry if self._state.step == step else 0.0

@@ -31,6 +31,11 @@ class Fleet:
     at: float = 0.0
     """When it was last looked at."""
 
+    @property
+    def plan(self) -> str | None:
+        """What the freeze is called, where otherwise a plan is named."""
+        return None if self.frozen_at is None else f"all-{self.frozen_at:.0f}"
+
     def to_json(self) -> str:
         """JSON text."""
         return json.dumps(asdict(self), separators=(",", ":"), allow_nan=False)
@@ -47,18 +52,20 @@ class Fleet:
 
 
 def survey(
-    fleet: Fleet, hurt: Mapping[str, bool], policy: FleetPolicy, now: float
+    fleet: Fleet, hurt: Mapping[str, bool | None], policy: FleetPolicy, now: float
 ) -> tuple[Fleet, tuple[News, ...]]:
     """The fleet after a look at all services.
 
     Args:
         fleet: as it was.
-        hurt: for each watched service, whether its windows ask for a rollback.
+        hurt: for each watched service, whether its windows ask for a rollback; None where
+            they do not tell, so that what was known of it still holds.
         policy: how many are too many.
         now: the time, UTC.
     """
     bad = [name for name, is_hurt in hurt.items() if is_hurt]
-    since = {name: min(fleet.since.get(name, now), now) for name in bad}
+    since = {name: at for name, at in fleet.since.items() if hurt.get(name, False) is None}
+    since |= {name: min(fleet.since.get(name, now), now) for name in bad}
     fleet = replace(fleet, since=since, at=now)
     fresh = [name for name, at in since.items() if now - at <= policy.within]
     if fleet.frozen_at is not None or len(fresh) < max(policy.least, policy.share * len(hurt)):
@@ -82,6 +89,13 @@ def thaw(fleet: Fleet, who: str, now: float) -> tuple[Fleet, tuple[News, ...]]:
     return Fleet(dict.fromkeys(fleet.since, 0.0), at=now), (replace(news, who=who),)
 
 
+def refuse(fleet: Fleet, who: str, now: float) -> tuple[Fleet, tuple[News, ...]]:
+    """All services together can only be re-armed."""
+    fleet = replace(fleet, at=now)
+    news = _news(fleet, Kind.REFUSED, "All services together can only be re-armed")
+    return fleet, (replace(news, who=who),)
+
+
 def _news(fleet: Fleet, kind: Kind, sentence: str) -> News:
     return News(
         service=FLEET,
@@ -90,5 +104,5 @@ def _news(fleet: Fleet, kind: Kind, sentence: str) -> News:
         mode=Mode.ACT,
         phase=Phase.HELD if kind is Kind.FROZEN else Phase.ARMED,
         sentence=sentence,
-        plan=None if fleet.frozen_at is None else f"all-{fleet.frozen_at:.0f}",
+        plan=fleet.plan,
     )

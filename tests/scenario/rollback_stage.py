@@ -13,6 +13,7 @@ from monitor.model import ActuatorError, Cause, Estimate, Identity, LeaseError, 
 from monitor.rollback.actuators.base import Act, Traffic
 from monitor.rollback.evidence import Circumstances, Completion, Look, Progress, Pulse
 from monitor.rollback.executor import Executor
+from monitor.rollback.fleet import FLEET
 from monitor.rollback.hands import Gear
 from monitor.rollback.model import Command, Kind, News, Order, Phase
 from monitor.rollback.ports import Record, StepRow
@@ -247,7 +248,8 @@ class Book:
         self._open()
         if fence < self.fence:
             raise LeaseError("the lease belongs to another process")
-        State.from_json(record.state)
+        if record.service != FLEET:
+            State.from_json(record.state)
         self.states[record.service] = record.state
         self.phases.append(record.phase)
         self.news += record.news
