@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -210,10 +210,24 @@ class _Running:
             return STORE_SECONDS
 
 
+@dataclass(frozen=True, slots=True)
+class Lineup:
+    """The receivers that are wanted from now on."""
+
+    kept: Mapping[str, _Running]
+    fresh: Sequence[_Running]
+    """Not started yet."""
+
+    def drop(self) -> None:
+        """Lets go of those that were made for nothing."""
+        for running in self.fresh:
+            running.worker.close()
+
+
 class Delivery:
     """All receivers with a worker each.
 
-    ``start``, ``reload`` and ``stop`` may be called from any thread, but never two at once;
+    ``prepare``, ``exchange`` and ``stop`` may be called from any thread, but never two at once;
     ``counts`` also beside them.
     """
 
@@ -232,20 +246,8 @@ class Delivery:
         self._running: dict[str, _Running] = {}
         self._leaving: list[_Running] = []
 
-    def start(self, receivers: Iterable[ReceiverSettings]) -> None:
-        """Begins to deliver.
-
-        Raises:
-            StoreError: the database is away.
-        """
-        self.reload(receivers)
-
-    def reload(self, receivers: Iterable[ReceiverSettings]) -> None:
-        """Exchanges the receivers that changed; the others do not notice.
-
-        What waits for receivers that are gone is given up, and can be put back. The database
-        is asked first, so that a failure leaves everything as it was.
-        """
+    def prepare(self, receivers: Iterable[ReceiverSettings]) -> Lineup:
+        """Makes the receivers that are new or changed; until ``exchange`` nothing else happens."""
         wanted = {settings.name: settings for settings in receivers}
         kept = {
             name: running
@@ -253,14 +255,17 @@ class Delivery:
             if wanted.get(name) == running.worker.settings
         }
         fresh = [self._prepare(settings) for name, settings in wanted.items() if name not in kept]
-        self._outbox.bury_strangers(list(wanted), self._clock.utc())
+        return Lineup(kept, fresh)
+
+    def exchange(self, lineup: Lineup) -> None:
+        """Goes on with these receivers; those that are kept do not notice."""
         for name, running in self._running.items():
-            if name not in kept:
+            if name not in lineup.kept:
                 self._end(running)
-        for running in fresh:
+        for running in lineup.fresh:
             running.thread.start()
-            kept[running.worker.settings.name] = running
-        self._running = kept
+        fresh = {running.worker.settings.name: running for running in lineup.fresh}
+        self._running = {**lineup.kept, **fresh}
 
     def stop(self, timeout: float) -> bool:
         """Ends all workers; False when one was still sending at the end of the time.

@@ -12,6 +12,7 @@ from monitor.daemon.timeline import FARTHEST, Timeline
 from monitor.daemon.worker import Worker
 from monitor.model import Increment, StoreError
 from monitor.settings import DaemonSettings, TargetSettings
+from monitor.store.alerts import AlertNews
 from monitor.store.repository import Repository
 from monitor.store.rows import RoundRow, StoredState, TargetStatus
 from monitor.store.upkeep import Upkeep
@@ -49,14 +50,13 @@ class Crew:
             workers[target.name] = before if before and same else self._new(target, before)
         return workers
 
-    def end_alerts(self, names: Iterable[str], settings: DaemonSettings) -> None:
+    def ends_of(self, names: Iterable[str]) -> list[AlertNews]:
         """Says of targets that are no longer watched that nobody will tell more about them."""
-        alerts = self.repository.alerts
-        if gone := [*names]:
-            now, stored, services = self.timeline.now(), alerts.by_target(), alerts.services()
-            for name in gone:
-                news = closing(name, services.get(name, ""), stored.get(name, {}), now)
-                alerts.record(news, settings.routing, now)
+        alerts, gone = self.repository.alerts, [*names]
+        if not gone:
+            return []
+        now, stored, services = self.timeline.now(), alerts.by_target(), alerts.services()
+        return [closing(name, services.get(name, ""), stored.get(name, {}), now) for name in gone]
 
     def exchange(self, settings: DaemonSettings, workers: Mapping[str, Worker]) -> int:
         """Goes on with other settings and the workers built for them; how many were kept."""
@@ -106,7 +106,8 @@ class Crew:
         for name, texts in stored.items():
             if name in self.workers:
                 self.workers[name].restore_alerts(texts)
-        self.end_alerts(stored.keys() - self.workers.keys(), self.settings)
+        for news in self.ends_of(stored.keys() - self.workers.keys()):
+            self.repository.alerts.record(news, self.settings.routing, self.timeline.now())
 
     def _recall(self, name: str) -> Iterable[Increment]:
         now = self.timeline.now()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import structlog
@@ -17,11 +18,11 @@ from monitor.daemon.rounds import Rounds
 from monitor.daemon.worker import Worker
 from monitor.daemon.writer import Writer
 from monitor.report import to_document
-from monitor.settings import DaemonSettings
+from monitor.settings import DaemonSettings, RollbackSettings
 from monitor.store.lease import Guard
-from monitor.store.repository import Repository
+from monitor.store.repository import Adoption, Repository
 from monitor.web.status import status_document, target_document
-from monitor.web.view import Health, TargetView
+from monitor.web.view import Health, ReceiverView, TargetView
 
 _STORE_SECONDS = 15.0
 
@@ -53,16 +54,17 @@ class Watch:
         self._machine = clock if rate == 1.0 else SystemClock()
         self._repository = Repository(engine, guard)
         self._writer = Writer(self._repository, clock, errand=self._run_errands)
-        self._register(settings)
+        self._adopt(adoption(settings))
         self._crew: Crew = muster(settings, self._repository, clock, self._writer.put)
         self._delivery = Delivery(self._repository.alerts.outbox, clock)
         self._rounds: Rounds[Worker] = Rounds(self._machine, self._submit, rate)
         self._rounds.plan(self._crew.workers.values())
         self._first_round_done = False
+        self._waiting: Mapping[str, tuple[int, float]] = {}
 
     def start(self) -> None:
-        """Begins; raises ``StoreError`` where the database is away."""
-        self._delivery.start(self._crew.settings.receivers)
+        """Begins."""
+        self._delivery.exchange(self._delivery.prepare(self._crew.settings.receivers))
         self._pool = Pool()
         self._writer.start()
         self._rounds.start()
@@ -75,17 +77,21 @@ class Watch:
         """Swaps to other settings; on failure everything stays as it was."""
         before = self._crew.workers
         workers = self._crew.build(settings.targets)
+        lineup = self._delivery.prepare(settings.receivers)
 
-        def register() -> None:
-            self._register(settings)
+        def adopt() -> None:
             self._crew.curves.refresh()
+            ended = self._crew.ends_of(before.keys() - workers.keys())
             text = f"configuration {settings.config_hash or 'without a hash'} loaded"
-            self._repository.event(self._crew.timeline.now(), "reload", text)
-            self._crew.end_alerts(before.keys() - workers.keys(), settings)
-            self._delivery.reload(settings.receivers)
+            self._adopt(replace(adoption(settings), ended=ended, text=text))
 
         # The database is the last that can say no; all that follows cannot fail.
-        self._writer.call(register, timeout=_STORE_SECONDS)
+        try:
+            self._writer.call(adopt, timeout=_STORE_SECONDS)
+        except BaseException:
+            lineup.drop()
+            raise
+        self._delivery.exchange(lineup)
         kept = self._crew.exchange(settings, workers)
         self._rounds.plan(workers.values())
         for name, worker in before.items():
@@ -132,6 +138,7 @@ class Watch:
             write_errors=writer.errors,
             write_age=writer.age(),
             space=self._crew.upkeep.space,
+            receivers=self._receivers(),
         )
 
     def status(self) -> dict[str, Any]:
@@ -155,13 +162,27 @@ class Watch:
 
     # -- inside ----------------------------------------------------------------------------
 
-    def _register(self, settings: DaemonSettings) -> None:
-        ids = self._repository.register(settings.targets, self._clock.utc())
-        self._repository.route(settings.routing)
+    def _adopt(self, adoption: Adoption) -> None:
+        ids = self._repository.adopt(adoption, self._clock.utc())
         self._writer.accept(frozenset(ids))
 
     def _run_errands(self) -> bool:
+        self._waiting = self._repository.alerts.outbox.waiting()
         return self._crew.run_errands()
+
+    def _receivers(self) -> list[ReceiverView]:
+        waiting, now = self._waiting, self._clock.utc()
+        return [
+            ReceiverView(
+                receiver=name,
+                sent=counts.sent,
+                retried=counts.failed,
+                dead=counts.dead,
+                waiting=waiting[name][0] if name in waiting else 0,
+                oldest=max(0.0, now - waiting[name][1]) if name in waiting else None,
+            )
+            for name, counts in self._delivery.counts().items()
+        ]
 
     def _submit(self, worker: Worker) -> None:
         self._pool.submit(worker.run)
@@ -182,3 +203,15 @@ class Watch:
             worker.retire()
         if not ended and not self._pool.close(patience / 2):
             _log.warning("some scrapes did not end in time")
+
+
+def adoption(settings: DaemonSettings) -> Adoption:
+    """What ``settings`` mean to the database."""
+    rollbacks = settings.rollbacks
+    services = dict.fromkeys(target.service for target in settings.targets)
+    return Adoption(
+        targets=settings.targets,
+        modes={name: rollbacks.get(name, RollbackSettings()).policy.mode for name in services},
+        routing=settings.routing,
+        receivers=[receiver.name for receiver in settings.receivers],
+    )

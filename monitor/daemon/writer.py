@@ -12,6 +12,7 @@ import structlog
 
 from monitor.clock import Clock
 from monitor.model import StoreError
+from monitor.store.alerts import NO_NEWS
 from monitor.store.rows import RoundRow
 
 FLUSH_SECONDS = 1.0
@@ -38,7 +39,8 @@ class Writer:
     """Collects rows from all threads and writes them in one transaction.
 
     While the database is away, rows wait here; the oldest are dropped when there are too
-    many, because what is going on now matters more than what went on then.
+    many, because what is going on now matters more than what went on then. Those with news of
+    alerts are kept: there are few of them.
     """
 
     def __init__(
@@ -88,10 +90,7 @@ class Writer:
         """Takes a row; never blocks."""
         with self._lock:
             self._rows.append(row)
-            excess = len(self._rows) - self._max_rows
-            for _ in range(excess):
-                self._rows.popleft()
-            self.dropped += max(0, excess)
+            self._trim()
 
     def call(self, function: Callable[[], T], *, timeout: float) -> T:
         """Runs ``function`` in the writing thread, after what waits now has been written.
@@ -188,10 +187,22 @@ class Writer:
     def _put_back(self, batch: list[RoundRow]) -> None:
         with self._lock:
             self._rows.extendleft(reversed(batch))
-            excess = len(self._rows) - self._max_rows
-            for _ in range(excess):
-                self._rows.popleft()
-            self.dropped += max(0, excess)
+            self._trim()
+
+    def _trim(self) -> None:
+        """Drops the oldest rows that are too many, but none with news of alerts or orders.
+
+        A figure that is missing is a gap; news that is missing is told to nobody, ever.
+        """
+        excess, kept = len(self._rows) - self._max_rows, []
+        while excess > 0 and self._rows:
+            row = self._rows.popleft()
+            if row.alerts is not NO_NEWS or row.obeyed:
+                kept.append(row)
+            else:
+                self.dropped += 1
+                excess -= 1
+        self._rows.extendleft(reversed(kept))
 
     def _write_singly(self, batch: list[RoundRow], problem: str) -> None:
         """Finds the row that cannot be written and drops it: it must not block the others."""

@@ -158,17 +158,6 @@ class Outbox:
         """Gives a notification up; False when it is no longer ours."""
         return self._settle(claimed.id, OutboxState.DEAD, now, problem, owner=claimed.owner)
 
-    def bury_strangers(self, receivers: Collection[str], now: float) -> int:
-        """Gives up what waits for receivers that are no longer configured; how many."""
-        statement = (
-            update(outbox)
-            .where(outbox.c.state == OutboxState.WAITING.value)
-            .where(outbox.c.receiver.not_in(list(receivers)))
-            .values(_settled(OutboxState.DEAD, now, "the receiver is no longer configured"))
-        )
-        with writing(self._engine) as connection:
-            return connection.execute(statement).rowcount
-
     def dead_letters(self) -> list[DeadLetter]:
         """All that was given up, oldest first."""
         row, column = outbox.c, notifications.c
@@ -233,6 +222,17 @@ class Outbox:
                 for receiver, state, count in connection.execute(query)
             }
 
+    def waiting(self) -> dict[str, tuple[int, float]]:
+        """How many rows wait for each receiver, and since when the oldest of them does."""
+        column = outbox.c
+        query = (
+            select(column.receiver, func.count(), func.min(column.created_at))
+            .where(column.state == OutboxState.WAITING.value)
+            .group_by(column.receiver)
+        )
+        with reading(self._engine) as connection:
+            return {name: (count, oldest) for name, count, oldest in connection.execute(query)}
+
     def firing(self, receiver: str) -> list[Notification]:
         """The newest message that a receiver has of each incident that is still open.
 
@@ -271,6 +271,17 @@ class Outbox:
         with writing(self._engine) as connection:
             found = connection.execute(statement.values(_settled(state, now, problem)))
             return found.rowcount == 1
+
+
+def bury_strangers(connection: Connection, receivers: Collection[str], now: float) -> int:
+    """Gives up what waits for receivers that are no longer configured; how many."""
+    statement = (
+        update(outbox)
+        .where(outbox.c.state == OutboxState.WAITING.value)
+        .where(outbox.c.receiver.not_in(list(receivers)))
+        .values(_settled(OutboxState.DEAD, now, "the receiver is no longer configured"))
+    )
+    return connection.execute(statement).rowcount
 
 
 def _settled(state: OutboxState, now: float, problem: str | None) -> dict[str, Any]:

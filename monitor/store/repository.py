@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 from sqlalchemy import Connection, Engine, select
 
-from monitor.alerting.routes import Routing
+from monitor.alerting.routes import NOWHERE, Routing
 from monitor.health.orders import Order
 from monitor.model import Increment, StoreError
+from monitor.rollback.settings import Mode
 from monitor.settings import Retention, TargetSettings
-from monitor.store.alerts import AlertStore
+from monitor.store.alerts import AlertNews, AlertStore, write_news
 from monitor.store.baselines import Baselines
 from monitor.store.connect import reading, writing
 from monitor.store.history import load_history, load_increments, load_samples
 from monitor.store.lease import Guard, Leases, unguarded
 from monitor.store.moment import load_moment, load_state
 from monitor.store.orders import add_order, load_orders
+from monitor.store.outbox import bury_strangers
 from monitor.store.registry import load_facts, register
-from monitor.store.rollbacks import Rollbacks
+from monitor.store.rollbacks import Rollbacks, configure
 from monitor.store.rounds import RoundWriter, add_event, read_memory
 from monitor.store.rows import (
     HistoryRow,
@@ -36,12 +39,28 @@ from monitor.store.tables import target_states, targets
 from monitor.store.upkeep import Upkeep
 
 
+@dataclass(frozen=True, slots=True)
+class Adoption:
+    """What another configuration changes in the database."""
+
+    targets: Sequence[TargetSettings]
+    modes: Mapping[str, Mode] = field(default_factory=dict)
+    """How far rollbacks of each service may go."""
+    routing: Routing = NOWHERE
+    receivers: Sequence[str] | None = None
+    """All there are; what waits for others is given up. None leaves them alone."""
+    ended: Sequence[AlertNews] = ()
+    """The ends of alerts about targets that are no longer watched."""
+    text: str | None = None
+    """The event to write down."""
+
+
 class Repository:
     """Reads and writes what the monitor knows, each call in a transaction of its own.
 
     ``guard`` is asked in each transaction in which the daemon writes.
 
-    All is safe from any thread, but ``register``, ``route`` and ``write_round`` share what is
+    All is safe from any thread, but ``register``, ``adopt`` and ``write_round`` share what is
     remembered of the targets: no two of them at once.
     All methods raise ``StoreError`` when the database does not take part.
     """
@@ -65,11 +84,24 @@ class Repository:
 
     def register(self, configured: Sequence[TargetSettings], now: float) -> dict[str, int]:
         """Makes ``configured`` the live targets: adds, revives, retires; ids by name."""
+        return self.adopt(Adoption(configured), now)
+
+    def adopt(self, adoption: Adoption, now: float) -> dict[str, int]:
+        """Puts another configuration in force, as a whole or not at all; ids by name."""
         with writing(self._engine) as connection:
             self._guard(connection)
-            target_ids = register(connection, configured, now)
+            target_ids = register(connection, adoption.targets, now)
+            configure(connection, adoption.modes, now)
+            for news in adoption.ended:
+                write_news(connection, news, adoption.routing, now)
+            if adoption.receivers is not None:
+                bury_strangers(connection, adoption.receivers, now)
+            if adoption.text is not None:
+                add_event(connection, now, "reload", adoption.text, target_id=None, detail={})
             memory = read_memory(connection, target_ids)
+        # Only what has been committed may be gone by.
         self._rounds.remember(memory)
+        self._rounds.routing = self.rollbacks.routing = adoption.routing
         return target_ids
 
     def write_round(self, batch: Sequence[RoundRow]) -> int:
@@ -81,11 +113,6 @@ class Repository:
             How many increments were left out because a figure was not finite.
         """
         return self._rounds.write(batch)
-
-    def route(self, routing: Routing) -> None:
-        """Decides whom notifications go to that are written from now on."""
-        self._rounds.routing = routing
-        self.rollbacks.routing = routing
 
     def event(
         self,

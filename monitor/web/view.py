@@ -54,6 +54,22 @@ class TargetView:
 
 
 @dataclass(frozen=True, slots=True)
+class ReceiverView:
+    """What became of the messages for one receiver."""
+
+    receiver: str
+    sent: int
+    retried: int
+    """Attempts that failed and were, or will be, repeated."""
+    dead: int
+    """Messages that were given up."""
+    waiting: int
+    """As of the last minute."""
+    oldest: float | None
+    """For how many seconds the oldest of them has waited."""
+
+
+@dataclass(frozen=True, slots=True)
 class Health:
     """The state of the daemon itself."""
 
@@ -75,6 +91,7 @@ class Health:
     reload_at: float = 0.0
     """When the configuration was last loaded with success."""
     config_hash: str = ""
+    receivers: Sequence[ReceiverView] = ()
     fence: int | None = None
     """Number of the lease under which it leads; None while it does not."""
     space: Space | None = None

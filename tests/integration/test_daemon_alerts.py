@@ -14,6 +14,7 @@ from daemon_servers import Busy, slow
 from daemon_stage import Running, eventually, running, settings, target
 from hostile_receivers import Peer as Receiver
 from hostile_receivers import answers, receiver, status
+from prometheus_client import generate_latest
 from pydantic import SecretStr
 from scrape_peers import Peer
 
@@ -24,6 +25,7 @@ from monitor.settings import DaemonSettings, Role
 from monitor.store.alerts import IncidentFilter
 from monitor.store.connect import open_store
 from monitor.store.repository import Repository
+from monitor.web.metrics import build_registry
 
 # The shipped rule but for its patience, which is told as stories under a clock by hand.
 HARMFUL = [
@@ -76,6 +78,20 @@ def test_a_loss_is_told_once_also_over_a_restart_of_the_monitor(stage: Stage) ->
     (incident,) = Repository(engine).alerts.incidents(IncidentFilter.OPEN)
     engine.dispose()
     assert (incident.rule, incident.target, incident.service) == ("harmful", "bad", "chat")
+
+
+def test_the_metrics_tell_what_became_of_messages(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("monitor.daemon.writer.ERRAND_SECONDS", 0.0)
+    with running(stage.settings) as daemon:
+        eventually(lambda: bool(stage.heard()))
+        eventually(lambda: daemon.daemon.health().receivers[0].sent == 1)
+        eventually(lambda: daemon.daemon.health().receivers[0].waiting == 0)
+        page = generate_latest(build_registry(daemon.daemon)).decode()
+    assert 'monitor_notifications_sent_total{receiver="oncall"} 1.0' in page
+    assert 'monitor_notifications_dead_total{receiver="oncall"} 0.0' in page
+    assert 'monitor_notifications_waiting{receiver="oncall"} 0.0' in page
 
 
 def test_who_is_taken_out_of_the_configuration_is_told_to_be_watched_no_more(

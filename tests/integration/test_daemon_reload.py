@@ -137,3 +137,28 @@ def test_a_reload_without_a_database_changes_nothing(database: str) -> None:
             engine.dispose()
             stage.daemon.reload()
             assert [view.target for view in stage.daemon.targets()] == ["b"]
+
+
+@pytest.mark.parametrize("table", ["targets", "outbox", "events", "rollbacks"])
+def test_a_reload_that_fails_half_way_leaves_nothing_behind(database: str, table: str) -> None:
+    growing = Growing()
+    with Peer(growing) as peer:
+        first = settings(database, target("a", peer))
+        with running(first, lambda: settings(database, target("b", peer))) as stage:
+            eventually(lambda: stage.daemon.health().rows_written > 0)
+            rename(database, table, "away")
+            with pytest.raises(StoreError):
+                stage.daemon.reload()
+            rename(database, "away", table)
+            written = stage.daemon.health().rows_written
+            eventually(lambda: stage.daemon.health().rows_written >= written + 2)
+            assert stage.stop() == 0
+    # The rows of the target that is still watched were taken all the time.
+    assert stored_tokens(database, "a") == (TOKENS * (growing.looks - 1), True)
+
+
+def rename(database: str, old: str, new: str) -> None:
+    engine = open_store(database)
+    with engine.begin() as connection:
+        connection.exec_driver_sql(f"ALTER TABLE {old} RENAME TO {new}")
+    engine.dispose()

@@ -18,7 +18,7 @@ from monitor.store.alerts import IncidentFilter
 from monitor.store.connect import writing
 from monitor.store.holder import this_process
 from monitor.store.lease import DAEMON
-from monitor.store.repository import Repository
+from monitor.store.repository import Adoption, Repository
 from monitor.store.rollbacks import configure, find_plan
 
 PLAN = "chat-7"
@@ -57,7 +57,7 @@ def then(kind: Kind, phase: Phase, minutes: float, **changes: object) -> News:
 @pytest.fixture
 def store(repository: Repository) -> Repository:
     repository.leases.take(DAEMON, this_process(), 600.0)
-    repository.route(Routing(("pager",)))
+    repository.adopt(Adoption((), routing=Routing(("pager",))), NOON)
     return repository
 
 

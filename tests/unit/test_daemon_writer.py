@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import pytest
 
 from monitor.clock import FakeClock
 from monitor.daemon.writer import MAX_BATCH, Writer
 from monitor.model import StoreError
+from monitor.store.alerts import AlertNews, AlertRow
 from monitor.store.rows import RoundRow
 
 PATIENCE = 30.0
@@ -110,6 +112,25 @@ def test_the_oldest_rows_are_dropped_when_there_are_too_many() -> None:
     store.refuse = lambda _batch: None
     writer.flush()
     assert (store.rows, writer.dropped) == ([7, 8, 9], 7)
+
+
+def test_a_row_with_news_is_never_the_one_that_is_dropped() -> None:
+    store = FakeStore()
+    writer = writer_on(store, max_rows=3)
+    store.refuse = away
+    news = AlertNews((AlertRow("harmful", "a", "{}"),))
+    for now in range(10):
+        plain = row(now)
+        writer.put(replace(plain, alerts=news) if now in (1, 4) else plain)
+        writer.flush()
+    writer.put(replace(row(10), obeyed=(7,)))
+    assert (writer.queued, writer.dropped) == (3, 8)
+    for now in (11, 12):
+        writer.put(row(now))
+        writer.flush()
+    store.refuse = lambda _batch: None
+    writer.flush()
+    assert store.rows == [1, 4, 10]
 
 
 def test_a_row_that_cannot_be_written_does_not_block_the_others() -> None:
