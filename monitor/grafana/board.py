@@ -142,6 +142,26 @@ def happened(name: str, expr: str, title: str, text: str, colour: str) -> build.
     )
 
 
+def told(name: str, sql: str, colour: str) -> build.AnnotationQuery:
+    """What the history tells: columns time, timeend, text and tags."""
+    asked = {
+        "refId": "Anno",
+        "datasource": DATABASE.to_json(),
+        "editorMode": "code",
+        "format": "table",
+        "rawQuery": True,
+        "rawSql": squeeze(sql),
+    }
+    return (
+        build.AnnotationQuery()
+        .name(name)
+        .datasource(DATABASE)
+        .enable(True)
+        .icon_color(colour)
+        .target(Raw(asked))
+    )
+
+
 def marked(name: str, tags: Sequence[str], colour: str) -> build.AnnotationQuery:
     """What was written into Grafana's own annotations under all of ``tags``."""
     return (

@@ -13,10 +13,16 @@ from typing import Any
 
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 
-from monitor.grafana.boards import engines, paying, service
+from monitor.grafana.boards import engines, history, itself, paying, service
 from monitor.resources import data_dir
 
-BOARDS = {"paying": paying.build, "service": service.build, "engines": engines.build}
+BOARDS = {
+    "paying": paying.build,
+    "service": service.build,
+    "engines": engines.build,
+    "history": history.build,
+    "monitor": itself.build,
+}
 """By the name of their file."""
 
 

@@ -91,6 +91,7 @@ def plain_words(names: type[StrEnum]) -> dashboard.ValueMap:
 
 
 EVIDENCE = _mapping((("0", "counters", GREEN), ("1", "gauges: weak", YELLOW)))
+LEASE = _mapping((("0", "stands by", GREY), ("1", "leads", GREEN)))
 CAUSES, ACTIONS = plain_words(Cause), plain_words(Action)
 
 

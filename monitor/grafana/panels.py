@@ -212,8 +212,9 @@ def bars(
     low: float = 0.0,
     high: float | None = None,
     decimals: int | None = None,
+    each_row: bool = False,
 ) -> bargauge.Panel:
-    """A bar for each series, as of now."""
+    """A bar for each series, as of now, or for each row of a table."""
     panel = dress(
         bargauge.Panel(), number, title, text, queries, unit=unit, empty=empty, size=size
     )
@@ -226,7 +227,7 @@ def bars(
         .display_mode(looks.BarGaugeDisplayMode.BASIC)
         .value_mode(looks.BarGaugeValueMode.COLOR)
         .show_unfilled(True)
-        .reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]).values(False))
+        .reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]).values(each_row))
     )
     return panel if high is None else panel.max(high)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from itertools import count
 from pathlib import Path
 from tempfile import gettempdir
@@ -38,17 +39,30 @@ def postgresql_server() -> Iterator[str]:
     server.cleanup()
 
 
+@pytest.fixture(scope="session")
+def new_postgresql(postgresql_server: str) -> Callable[[], AbstractContextManager[str]]:
+    """Makes an empty PostgreSQL database, gives its URL, and removes it."""
+
+    @contextmanager
+    def made() -> Iterator[str]:
+        url = parse_url(postgresql_server)
+        name = f"test_{os.getpid()}_{next(_numbers)}"
+        admin = create_engine(url, isolation_level="AUTOCOMMIT")
+        with admin.connect() as connection:
+            connection.exec_driver_sql(f"CREATE DATABASE {name}")
+        yield url.set(database=name).render_as_string(hide_password=False)
+        with admin.connect() as connection:
+            connection.exec_driver_sql(f"DROP DATABASE {name} WITH (FORCE)")
+        admin.dispose()
+
+    return made
+
+
 @pytest.fixture
-def postgresql_url(postgresql_server: str) -> Iterator[str]:
+def postgresql_url(new_postgresql: Callable[[], AbstractContextManager[str]]) -> Iterator[str]:
     """The URL of an empty PostgreSQL database."""
-    name = f"test_{os.getpid()}_{next(_numbers)}"
-    admin = create_engine(parse_url(postgresql_server), isolation_level="AUTOCOMMIT")
-    with admin.connect() as connection:
-        connection.exec_driver_sql(f"CREATE DATABASE {name}")
-    yield parse_url(postgresql_server).set(database=name).render_as_string(hide_password=False)
-    with admin.connect() as connection:
-        connection.exec_driver_sql(f"DROP DATABASE {name} WITH (FORCE)")
-    admin.dispose()
+    with new_postgresql() as url:
+        yield url
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -20,7 +20,7 @@ pytestmark = [
 
 BUSY = START + 14 * 60.0
 """Everything runs and is well."""
-BOARDS = ("paying", "service", "engines")
+BOARDS = ("paying", "service", "engines", "monitor")
 
 
 @pytest.fixture(scope="module")

@@ -34,7 +34,11 @@ def refusal(url: str) -> str:
 def test_migrated_schema_equals_the_tables(engine: Engine) -> None:
     with reading(engine) as connection:
         # SQLite has no such indexes.
-        absent = {"ix_samples_end", "ix_rollups_at"} if engine.dialect.name == "sqlite" else {}
+        absent = (
+            {"ix_samples_end", "ix_rollups_at", "ix_rollups_at_tens"}
+            if engine.dialect.name == "sqlite"
+            else {}
+        )
         opts = {"compare_type": True, "include_object": lambda _, name, *__: name not in absent}
         context = MigrationContext.configure(connection, opts=opts)
         assert compare_metadata(context, metadata) == []

@@ -25,6 +25,7 @@ from monitor.health.judging import JudgeSettings
 from monitor.pipeline import Page
 from monitor.settings import Role, TargetSettings
 from monitor.sources.errors import FetchError, FetchKind
+from monitor.store.space import Space
 from monitor.web.metrics import build_registry
 from monitor.web.view import Health, TargetView
 
@@ -236,6 +237,8 @@ class Watch:
             write_age=0.8,
             reload_at=START,
             config_hash="5f1c",
+            fence=7,
+            space=Space(8_000_000, 6_000_000, {"samples": rounds}, START, None),
         )
 
     def status(self) -> dict[str, Any]:

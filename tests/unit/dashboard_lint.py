@@ -13,7 +13,7 @@ Json = dict[str, Any]
 
 UNITS = {value for name, value in vars(units).items() if isinstance(value, str) and name[0] != "_"}
 BUILT_IN = {"__rate_interval", "__range", "__interval", "__interval_ms", "__url_time_range"}
-MACROS = re.compile(r"\$__(timeFilter|timeGroup|timeGroupAlias|timeFrom|timeTo)\(")
+MACROS = re.compile(r"\$__(unixEpochFilter|unixEpochGroupAlias|timeFrom|timeTo)\(")
 VARIABLE = re.compile(r"\$\{?(\w+)")
 COUNTED = re.compile(r"(?:rate|increase|resets)\((?:\{__name__=~\"([^\"]+)\"|([a-zA-Z_:]+))")
 COUNTER = re.compile(r"(_total|_count|_sum|_bucket)$")

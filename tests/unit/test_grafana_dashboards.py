@@ -19,6 +19,7 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 from monitor.grafana import build, look
 from monitor.health.judging import JudgeSettings
 from monitor.resources import data_dir
+from monitor.store.space import Space
 from monitor.web.metrics import build_registry
 from monitor.web.view import Health, TargetView
 
@@ -156,7 +157,7 @@ class Nothing:
         ]
 
     def health(self) -> Health:
-        return Health(0.0, 1.0, None)
+        return Health(0.0, 1.0, None, space=Space(1, 1, {}, None, None))
 
     def status(self) -> dict[str, Any]:
         return {}
