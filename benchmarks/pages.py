@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import gzip
 import re
+import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 CAPTURED = Path(__file__).parent.parent / "tests" / "data" / "vllm"
+ROOT = Path(__file__).parent.parent
+PAGES = tuple(CAPTURED / f"03-draftgood-series-{number}.prom.gz" for number in ("00", "01"))
 _MOVING = re.compile(
     rb"^(vllm:[a-z_]*(?:_total|_sum|_count|_bucket)\{[^}]*\}) ([0-9.e+]+)$", re.MULTILINE
 )
@@ -34,6 +38,23 @@ def growing(first: bytes, second: bytes, rounds: float) -> bytes:
         return match[1] + b" " + repr(float(round(value)) if whole else value).encode()
 
     return _MOVING.sub(moved, second)
+
+
+@contextmanager
+def serving() -> Iterator[str]:
+    """The URL of such a server, while the block runs."""
+    server = subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.pages", *map(str, PAGES)],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
+    try:
+        assert server.stdout is not None
+        yield f"http://127.0.0.1:{server.stdout.readline().strip()}"
+    finally:
+        server.terminate()
+        server.wait()
 
 
 class _Handler(BaseHTTPRequestHandler):
