@@ -19,7 +19,7 @@ from dataclasses import MISSING, dataclass, fields, replace
 
 from monitor.alerting import wording
 from monitor.alerting.model import Notification, Reason, Severity, State
-from monitor.alerting.rules import DECIDED, EVERYTHING, Facts, Rule, enters, leaves
+from monitor.alerting.rules import DECIDED, EVERYTHING, Facts, Rule, enters, leaves, may_enter
 from monitor.model import Action, StoreError
 
 GAP_INTERVALS = 2.5
@@ -136,7 +136,9 @@ def step(
         if before is not None and before.at == now:
             # This look was taken in already.
             after[name] = before
-        elif before is not None or (facts.fresh and enters(rule, facts)):
+        elif before is not None or (
+            facts.fresh and may_enter(rule, facts) and enters(rule, facts)
+        ):
             state = AlertState(name, now) if before is None else before
             after[name] = _advance(rule, state, facts, now, interval)
     messages = []

@@ -160,6 +160,12 @@ TOLD_AT_ONCE = frozenset({Cause.SUSPICIOUS_OUTPUT, Cause.ENGINE_OUTLIER})
 """Causes that would be named with any judged verdict; without them they are known to be gone."""
 
 
+def may_enter(rule: Rule, facts: Facts) -> bool:
+    """Whether ``enters`` could be True: the quick look that suffices for most rules."""
+    verdicts = rule.when.verdicts
+    return not verdicts or facts.assessment.verdict in verdicts
+
+
 def enters(rule: Rule, facts: Facts) -> bool | None:
     """Whether the condition of ``rule`` holds; None where that is not known."""
     if facts.assessment.cause in rule.when.except_causes:

@@ -17,7 +17,7 @@ DIALECTS: dict[Engine, Dialect] = {
     for dialect in (vllm.VLLM, sglang.SGLANG, vllm.TENSORRT_LLM, vllm.LLAMA_CPP, vllm.LMDEPLOY)
 }
 _FIRST_LOOKS = 12
-_LOOK_EVERY = 32
+_LOOK_EVERY = 60
 """All lines are looked at on the first pages and then now and then: they only make notes."""
 _CUT_SHORT = 0.25
 """Share of its figures that a page may lose before nothing of it is believed."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from monitor.explain.ladder import Case, half_width
 from monitor.health import verdict, words
-from monitor.health.figures import acceptance, positions
+from monitor.health.figures import acceptance
 from monitor.health.reference import LEAST_EVER
 from monitor.health.verdict import Facts, Finding, decide
 from monitor.model import Counts, Estimate, Verdict
@@ -266,7 +266,7 @@ def _with_rate(case: Case, rate: float) -> Facts:
         coverage = min(facts.load.coverage or 1.0, 1.0)
         grown = (per_step + coverage * k * (rate - before.value)) / per_step
         gain = _scaled(gain, max(grown, 0.0))
-    return replace(facts, window=window, accepted=accepted, table=positions(counts), speedup=gain)
+    return replace(facts, window=window, accepted=accepted, speedup=gain)
 
 
 def _accepting(counts: Counts, rate: float) -> Counts:

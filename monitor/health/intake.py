@@ -246,19 +246,19 @@ class Intake:
         baseline = self.settings.baseline
         if baseline is not None and self.baseline_matches and not compared:
             total = compare(total, baseline)
-            increments = (_with_comparison(first, total), *increments[1:])
+            counts = _with_comparison(first.counts, total) if len(increments) > 1 else total
+            increments = (first._replace(counts=counts), *increments[1:])
         self.windows.append(increments, total)
         return increments, total
 
 
-def _with_comparison(increment: Increment, total: Counts) -> Increment:
+def _with_comparison(counts: Counts, total: Counts) -> Counts:
     """Carries the target's comparison with the baseline on its first engine's row."""
-    counts = increment.counts._replace(
+    return counts._replace(
         baseline_seconds=total.baseline_seconds,
         compared_seconds=total.compared_seconds,
         uncompared_seconds=total.uncompared_seconds,
     )
-    return increment._replace(counts=counts)
 
 
 def _moved(counts: Counts) -> bool:

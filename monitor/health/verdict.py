@@ -88,10 +88,8 @@ class Facts:
     speculation: Speculation
     settings: JudgeSettings
     accepted: Acceptance
-    table: tuple[Position, ...]
     load: Load
     speedup: Estimate | None
-    break_even: BreakEven | None
     baseline_matches: bool
     previous: Said | None = None
     """What was said before, which stands while the figures still point its way."""
@@ -101,6 +99,19 @@ class Facts:
     def counts(self) -> Counts:
         """The sums of the window."""
         return self.window.counts
+
+    @property
+    def table(self) -> tuple[Position, ...]:
+        """Acceptance by draft position."""
+        return positions(self.counts)
+
+    @property
+    def break_even(self) -> BreakEven | None:
+        """From where speculation would pay; None without a comparison."""
+        gain, load = self.speedup, self.load
+        if gain is None or gain.value <= 0.0 or load.tokens_per_step is None:
+            return None
+        return break_even(gain.value, load.tokens_per_step, load.coverage, self.accepted.k)
 
     @property
     def conclusive(self) -> bool:
@@ -140,20 +151,14 @@ def gather(
 ) -> Facts:
     """Computes all figures of a window once."""
     accepted = acceptance(window, learnt_effect)
-    carried = load(window)
     gain = _gain(window.counts, blocks, settings, baseline_matches=baseline_matches)
-    pays_from = None
-    if gain is not None and gain.value > 0.0 and carried.tokens_per_step is not None:
-        pays_from = break_even(gain.value, carried.tokens_per_step, carried.coverage, accepted.k)
     return Facts(
         window=window,
         speculation=speculation,
         settings=settings,
         accepted=accepted,
-        table=positions(window.counts),
-        load=carried,
+        load=load(window),
         speedup=gain,
-        break_even=pays_from,
         baseline_matches=baseline_matches,
         previous=previous,
         past=past or Past(),
