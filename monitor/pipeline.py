@@ -130,6 +130,10 @@ class TargetPipeline:
         """Tells how the other replicas of the service do; diagnoses weigh it from now on."""
         self._state.peers = peers
 
+    def note_alert(self, *, open_: bool) -> None:
+        """Tells whether an alert about the target is open: then nothing is learnt from it."""
+        self._state.alerted = open_
+
     def alarms(self) -> tuple[Alarm, ...]:
         """What the detector of changes stands by now."""
         return self._state.memory.watch.alarms

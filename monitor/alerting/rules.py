@@ -120,6 +120,11 @@ class Rule:
     only: Matcher = field(default_factory=Matcher)
     mutes: tuple[str, ...] = ()
 
+    @property
+    def asks_for_baseline(self) -> bool:
+        """Whether its alerts only say that there is nothing to compare with."""
+        return self.when.baseline is not None
+
 
 @dataclass(frozen=True, slots=True)
 class Facts:

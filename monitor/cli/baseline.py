@@ -9,6 +9,7 @@ import typer
 from monitor.baselines.curves import compare_curves
 from monitor.baselines.documents import baseline_document, curve_comparison_document, documents
 from monitor.cli import baseline_bench, baseline_import, baseline_record, exits
+from monitor.cli.baseline_new import check_standing
 from monitor.cli.locate import database_url
 from monitor.cli.options import ConfigOption, DatabaseOption, JsonOption
 from monitor.cli.output import print_json, print_text
@@ -34,7 +35,9 @@ Reference = Annotated[
 ServiceOption = Annotated[
     str | None, typer.Option(metavar="NAME", help="Service, where a name is not unique.")
 ]
-ForceOption = Annotated[bool, typer.Option("--force", help="Take one that was stored by force.")]
+ForceOption = Annotated[
+    bool, typer.Option("--force", help="Even if it was stored by force, or an alert is open.")
+]
 
 
 @app.command("list")
@@ -94,7 +97,13 @@ def activate(
                 f"baseline {found.label} was stored by force ({found.reason});"
                 " --force activates it all the same"
             )
-        repository.baselines.activate(None, str(found.id), SystemClock().utc(), whoami())
+        way_out = "--force activates it all the same"
+        standing = check_standing(repository, found.service, force=force, way_out=way_out)
+        now, who = SystemClock().utc(), whoami()
+        repository.baselines.activate(None, str(found.id), now, who)
+        if standing is not None:
+            text = f"{found.label} was made the baseline of {found.service} by {who}: {standing}"
+            repository.event(now, "baseline", text)
     print_text(f"{found.label} is the baseline of {found.service} from now on")
     return exits.OK
 

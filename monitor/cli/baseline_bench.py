@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,6 +23,7 @@ from monitor.cli.baseline_new import (
     ActivateOption,
     NameOption,
     ServiceName,
+    check_standing,
 )
 from monitor.cli.credentials import read_secret
 from monitor.cli.locate import database_url
@@ -42,6 +44,7 @@ from monitor.store.repository import Repository
 
 SCHEMA = "monitor.bench/1"
 _MOST_THREADS = 512
+_FORCE = "--force stores it all the same"
 _NO_GAP = 86_400.0
 
 
@@ -98,7 +101,10 @@ def bench(
     ] = None,
     activate: ActivateOption = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Store it even if the server speculates.")
+        bool,
+        typer.Option(
+            "--force", help="Store it even if the server speculates, or an alert is open."
+        ),
     ] = False,
     config: ConfigOption = None,
     database: DatabaseOption = None,
@@ -119,6 +125,8 @@ def bench(
     clock = SystemClock()
     with storing(database_url(database, config)) as repository:
         against = _against(repository, owner, side)
+        if side is Side.BASELINE:
+            check_standing(repository, owner, force=force, way_out=_FORCE)
         load = _Load(base, secret, clock, refuse=side is Side.BASELINE and not force)
         start = clock.utc()
         results = load.run(model, output_tokens, endpoint, ladder)
@@ -133,7 +141,9 @@ def bench(
                 "prompts": prompts.name if prompts is not None else "built-in",
                 "endpoint": load.path,
             }
+            standing = check_standing(repository, owner, force=force, way_out=_FORCE)
             new = _new(chosen, results, load, parameters, (start, clock.utc()))
+            new = replace(new, reason=new.reason or standing)
             found = repository.baselines.save(owner, new, clock.utc(), activate=activate)
     _print(results, against, found, load.notes, as_json=json)
     return exits.OK
@@ -187,7 +197,7 @@ class _Load:
         except RefusedError as error:
             raise ConfigError(
                 f"{self._base} must not become a baseline: {error} (--side speculative compares"
-                " it, --force stores it all the same)"
+                f" it, {_FORCE})"
             ) from None
         self._unseen = self._unseen or problem
 

@@ -13,6 +13,7 @@ from monitor.cli.baseline_new import (
     ActivateOption,
     NameOption,
     ServiceName,
+    check_standing,
     print_kept,
 )
 from monitor.cli.locate import database_url
@@ -69,6 +70,9 @@ def import_(
     )
     new = NewBaseline(chosen, curve.points, identity, provenance)
     with storing(database_url(database, config)) as repository:
+        if activate:
+            way_out = "store it without --activate, then 'monitor baseline activate ... --force'"
+            check_standing(repository, owner, force=False, way_out=way_out)
         found = repository.baselines.save(owner, new, SystemClock().utc(), activate=activate)
     print_kept(found, as_json=json)
     return exits.OK

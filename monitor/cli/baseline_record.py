@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -18,6 +19,7 @@ from monitor.cli.baseline_new import (
     ActivateOption,
     NameOption,
     ServiceName,
+    check_standing,
     print_kept,
 )
 from monitor.cli.credentials import read_credentials
@@ -55,6 +57,7 @@ from monitor.store.baselines import check_baseline_name
 
 _MINUTE = 60.0
 _DEFAULT_MINUTES = 30.0
+_FORCE = "--force stores it all the same"
 
 
 def record(
@@ -76,7 +79,11 @@ def record(
         bool, typer.Option("--keep", help="Store what was covered when it is interrupted.")
     ] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Store it even if the server must not be a baseline.")
+        bool,
+        typer.Option(
+            "--force",
+            help="Store it even if the server must not be a baseline, or an alert is open.",
+        ),
     ] = False,
     bearer_file: BearerFileOption = None,
     bearer_env: BearerEnvOption = None,
@@ -97,16 +104,18 @@ def record(
     )
     settings = _target(url, owner, plan, checked("--engine", parse_engine, engine), credentials)
     with storing(database_url(database, config)) as repository:
-        # The database is opened first: half an hour must not end with a typing mistake.
+        # First, so that half an hour does not end with a mistake that was there before it.
+        check_standing(repository, owner, force=force, way_out=_FORCE)
         recording = _record(settings, plan)
         if recording.interrupted and not (keep and recording.points):
             _explain_interrupt(recording, keep=keep)
             return exits.INTERRUPTED
         if recording.reason is not None and not (force and recording.points):
             raise ConfigError(f"{settings.name} is not stored as a baseline: {recording.reason}")
-        new = _new(
-            chosen, recording, settings, {"minutes": minutes, "bins": bins, "url": settings.url}
-        )
+        standing = check_standing(repository, owner, force=force, way_out=_FORCE)
+        parameters: dict[str, object] = {"minutes": minutes, "bins": bins, "url": settings.url}
+        new = _new(chosen, recording, settings, parameters)
+        new = replace(new, reason=new.reason or standing)
         now = SystemClock().utc()
         found = repository.baselines.save(owner, new, now, activate=activate)
     if recording.missing:
@@ -146,13 +155,15 @@ def _record(settings: TargetSettings, plan: Plan) -> Recording:
             )
         except RefusedError as error:
             raise ConfigError(
-                f"{settings.name} must not become a baseline: {error} (--force stores it all"
-                " the same)"
+                f"{settings.name} must not become a baseline: {error} ({_FORCE})"
             ) from None
 
 
 def _new(
-    name: str, recording: Recording, settings: TargetSettings, parameters: dict[str, object]
+    name: str,
+    recording: Recording,
+    settings: TargetSettings,
+    parameters: dict[str, object],
 ) -> NewBaseline:
     provenance = Provenance(
         how=Origin.RECORD,

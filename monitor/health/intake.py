@@ -76,6 +76,8 @@ class Intake:
         self.windows = Windows(interval)
         self.sample: Sample | None = None
         """The last usable page."""
+        self.alerted = False
+        """Whether an alert about the target is open; it may outlast the verdict it came from."""
         self._longest = longest or GAP_INTERVALS * interval
 
     @property
@@ -198,7 +200,7 @@ class Intake:
     def _may_learn(self) -> bool:
         """Only from a past that nobody would call sick is learnt what is normal."""
         verdict = self.memory.verdict
-        return verdict is not None and verdict[0] in LEARNT_FROM
+        return not self.alerted and verdict is not None and verdict[0] in LEARNT_FROM
 
     def _advance(self, sample: Sample) -> dict[str, Step]:
         tracks = self.memory.tracks

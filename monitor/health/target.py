@@ -96,6 +96,15 @@ class TargetState:
         self._intake.memory = memory
 
     @property
+    def alerted(self) -> bool:
+        """Whether an alert about the target is open, as far as anybody told."""
+        return self._intake.alerted
+
+    @alerted.setter
+    def alerted(self, alerted: bool) -> None:
+        self._intake.alerted = alerted
+
+    @property
     def identity(self) -> Identity:
         """What the last page told about the server."""
         return self._intake.identity

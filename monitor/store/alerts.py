@@ -185,13 +185,18 @@ class AlertStore:
             return {row.target: row.service for row in connection.execute(query)}
 
     def incidents(
-        self, which: IncidentFilter = IncidentFilter.OPEN, limit: int = 100
+        self,
+        which: IncidentFilter = IncidentFilter.OPEN,
+        limit: int = 100,
+        service: str | None = None,
     ) -> list[Incident]:
-        """The newest incidents, newest first."""
+        """The newest incidents of a service or of all, newest first."""
         query = select(*_INCIDENT).order_by(incidents.c.at.desc(), incidents.c.id).limit(limit)
         if which is IncidentFilter.OPEN:
             # One that was open where filled-in time ends is history: nobody watches it.
             query = query.where(incidents.c.ended_at.is_(None), ~incident_is_filled())
+        if service is not None:
+            query = query.where(incidents.c.service == service)
         with reading(self._engine) as connection:
             return [Incident(*row) for row in connection.execute(query)]
 

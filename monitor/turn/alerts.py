@@ -53,6 +53,15 @@ class Alerts:
             if state.state is State.FIRING
         ]
 
+    @property
+    def speak_against_learning(self) -> bool:
+        """Whether one fires that says more than that there is no baseline."""
+        return any(
+            state.state is State.FIRING
+            and not (name in self._own and self._own[name].asks_for_baseline)
+            for name, state in self._states.items()
+        )
+
     def take(self, tick: Tick, alarms: tuple[Alarm, ...], now: float) -> AlertNews:
         """Takes in a tick; what to store and to tell of it."""
         target, before = self._target, self._states

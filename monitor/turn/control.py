@@ -83,15 +83,29 @@ class Control:
         }
 
     def take(
-        self, name: str, increments: Sequence[Increment], identity: Identity, reason: str | None
+        self,
+        name: str,
+        increments: Sequence[Increment],
+        identity: Identity,
+        reason: str | None,
+        *,
+        held: bool = False,
     ) -> None:
-        """Takes in what a server did between two looks; ``reason`` says why it is not plain."""
+        """Takes in what a server did between two looks.
+
+        ``reason`` says why it is not plain. ``held`` keeps a curve as it is, because an alert
+        about the service is open; where there is none yet, one is begun all the same, or
+        nothing could ever show that speculation pays and the alert is wrong.
+        """
         if not increments:
             return
         with self._lock:
-            self._take(name, increments, identity, reason)
+            held = held and self.choice.baseline is not None
+            self._take(name, increments, identity, reason, held=held)
             end = increments[0].end
-            if self.choice.baseline is None or self._is_due(end):
+            # What a refused server showed must go at once.
+            due = self._fitted_at is None if held else self._is_due(end)
+            if self.choice.baseline is None or due:
                 self._fit(end)
 
     def note_on(self, name: str) -> str | None:
@@ -116,7 +130,13 @@ class Control:
         return self._fitted_at is None or abs(now - self._fitted_at) >= REFIT_SECONDS
 
     def _take(
-        self, name: str, increments: Sequence[Increment], identity: Identity, reason: str | None
+        self,
+        name: str,
+        increments: Sequence[Increment],
+        identity: Identity,
+        reason: str | None,
+        *,
+        held: bool = False,
     ) -> None:
         server = self._servers.get(name)
         if server is None:
@@ -127,7 +147,7 @@ class Control:
             server.reason = None
         if reason is not None:
             self._refuse(name, server, reason)
-        if server.reason is not None:
+        if server.reason is not None or held:
             return
         server.become(identity)
         if not first.warmup and first.end - first.start <= server.longest:

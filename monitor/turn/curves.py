@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
@@ -9,6 +10,7 @@ from typing import Protocol
 import structlog
 
 from monitor.baselines.recorder import speculation_reason
+from monitor.baselines.standing import IncidentStore, alerted_spans
 from monitor.health.baseline import Baseline
 from monitor.health.combine import combine
 from monitor.model import Increment, StoreError
@@ -40,6 +42,11 @@ class CurveStore(Protocol):
         """The stored curves."""
         ...
 
+    @property
+    def alerts(self) -> IncidentStore:
+        """The incidents."""
+        ...
+
     def samples(self, target: str, start: float, end: float) -> Sequence[Increment]:
         """What a target did, ascending in time."""
         ...
@@ -62,6 +69,9 @@ class Curves:
         self._controls: Mapping[str, Control] = {}
         self._plain: Mapping[str, Sequence[TargetSettings]] = {}
         self._problem: str | None = None
+        self._alerted: dict[str, frozenset[str]] = {}
+        """The targets of each service about which an alert is open."""
+        self._lock = threading.Lock()
 
     def choose(self, target: TargetSettings) -> Choice:
         """The curve to compare a target with from now on."""
@@ -76,14 +86,25 @@ class Curves:
             return Choice(stored)
         return NOTHING if control is None else control.choice
 
-    def take(self, target: TargetSettings, tick: Tick) -> None:
-        """Takes in what was seen of a plain server."""
+    def take(self, target: TargetSettings, tick: Tick, *, alerted: bool = False) -> None:
+        """Takes in what was seen of a plain server, and of any whether an alert is open."""
+        self._note_alert(target, alerted=alerted)
         control = self._controls.get(target.service)
         if target.role is not Role.BASELINE or control is None or not tick.increments:
             return
         counts = combine({increment.label: increment.counts for increment in tick.increments})
         reason = speculation_reason(tick.assessment, counts)
-        control.take(target.name, tick.increments, tick.assessment.identity, reason)
+        held = bool(self._alerted.get(target.service))
+        control.take(target.name, tick.increments, tick.assessment.identity, reason, held=held)
+
+    def _note_alert(self, target: TargetSettings, *, alerted: bool) -> None:
+        names = self._alerted.get(target.service, frozenset())
+        if alerted != (target.name in names):
+            with self._lock:
+                names = self._alerted.get(target.service, frozenset())
+                self._alerted[target.service] = (
+                    names | {target.name} if alerted else names - {target.name}
+                )
 
     def refresh(self) -> None:
         """Reads the active baselines; with the database away, the ones known stay."""
@@ -109,6 +130,10 @@ class Curves:
 
     def configure(self, targets: Iterable[TargetSettings], now: float) -> None:
         """Builds the controls from the plain servers of each service, and from their past."""
+        targets = tuple(targets)
+        watched = {target.name for target in targets}
+        with self._lock:
+            self._alerted = {name: open_ & watched for name, open_ in self._alerted.items()}
         plain: dict[str, list[TargetSettings]] = defaultdict(list)
         for target in targets:
             if target.role is Role.BASELINE:
@@ -123,6 +148,7 @@ class Curves:
         for target in targets:
             try:
                 history = self._store.samples(target.name, now - REPLAY_SECONDS, now)
+                history = self._outside_alerts(service, history)
                 identity = self._store.facts(target.name).identity
             except StoreError as error:
                 _log.error(
@@ -131,3 +157,9 @@ class Curves:
                 continue
             control.replay(target.name, history, identity)
         return control
+
+    def _outside_alerts(self, service: str, history: Sequence[Increment]) -> Sequence[Increment]:
+        """The past without the times at which an alert was open, unless that is all of it."""
+        spans = alerted_spans(self._store.alerts, service)
+        calm = [i for i in history if not any(a < i.end and i.start < b for a, b in spans)]
+        return calm or history

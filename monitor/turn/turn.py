@@ -107,12 +107,14 @@ class Turn:
         """
         self._use_baseline()
         self.pipeline.use_peers(self._neighbours.around(self.settings, now))
+        alerted = self.alerts.speak_against_learning
+        self.pipeline.note_alert(open_=alerted)
         given = orders or {}
         obeyed = [key for key, order in given.items() if self.pipeline.obey(order)]
         tick = self.pipeline.tick(seen, now)
         row = self._row(tick, now, obeyed, keep=keep)
         if self._curves is not None:
-            self._curves.take(self.settings, tick)
+            self._curves.take(self.settings, tick, alerted=alerted)
         return Outcome(tick, row)
 
     def state(self) -> str:

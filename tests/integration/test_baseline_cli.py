@@ -12,7 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from alert_rows import notification, record
+from sqlalchemy import select
 
+from monitor.alerting.routes import NOWHERE
 from monitor.cli import compare as compare_command
 from monitor.cli import pays as pays_command
 from monitor.cli.runner import run
@@ -22,6 +25,7 @@ from monitor.settings import TargetSettings
 from monitor.store.connect import open_store
 from monitor.store.repository import Repository
 from monitor.store.rows import RoundRow
+from monitor.store.tables import events
 
 NOON = 1_800_000_000.0 - 1_800_000_000.0 % 86_400.0 + 43_200.0
 CURVE = "running,tpot_ms,seconds\n1,10,60\n64,30,60\n"
@@ -321,3 +325,69 @@ def test_the_program_as_a_process(tmp_path: Path) -> None:
     assert shown.stdout.isascii()
     assert "*" in shown.stdout
     assert monitor("baseline", "show", "nosuch").returncode == 2
+
+
+# -- while an alert is open --------------------------------------------------------------------
+
+
+def raise_alert(url: str, rule: str, service: str = "chat") -> None:
+    engine = open_store(url)
+    told = notification("inc1", rule=rule, service=service, started_at=NOON)
+    record(Repository(engine).alerts, [], [told], NOWHERE, NOON)
+    engine.dispose()
+
+
+def test_a_baseline_is_not_activated_while_an_alert_is_open(
+    invoke: Invoke, database_url: str
+) -> None:
+    invoke("baseline", "import", "plain.csv", "--service", "chat")
+    raise_alert(database_url, "harmful")
+    refused = invoke("baseline", "activate", "plain")
+    assert refused.code == 2
+    assert "an alert is open on service 'chat': harmful of " in refused.err
+    assert "since 12:00 UTC" in refused.err
+    assert "--force activates it all the same" in refused.err
+    assert invoke("baseline", "list").out.count("active") <= 1
+    assert invoke("baseline", "activate", "plain", "--force").code == 0
+    engine = open_store(database_url)
+    with engine.connect() as connection:
+        query = select(events.c.text).where(events.c.kind == "baseline")
+        (text,) = connection.scalars(query)
+    engine.dispose()
+    assert text.startswith("plain was made the baseline of chat by ")
+    assert "harmful of " in text
+
+
+def test_a_baseline_is_not_imported_as_the_active_one_while_an_alert_is_open(
+    invoke: Invoke, database_url: str
+) -> None:
+    invoke("db", "upgrade")
+    raise_alert(database_url, "dropped")
+    refused = invoke("baseline", "import", "plain.csv", "--service", "chat", "--activate")
+    assert refused.code == 2
+    assert "without --activate" in refused.err
+    assert "plain" not in invoke("baseline", "list").out
+    assert invoke("baseline", "import", "plain.csv", "--service", "chat").code == 0
+
+
+def test_recording_does_not_begin_while_an_alert_is_open(
+    invoke: Invoke, database_url: str
+) -> None:
+    invoke("db", "upgrade")
+    raise_alert(database_url, "harmful")
+    refused = invoke("baseline", "record", "http://127.0.0.1:9", "--service", "chat")
+    assert refused.code == 2
+    assert "an alert is open on service 'chat'" in refused.err
+    assert "--force stores it all the same" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("rule", "service"), [("baseline_missing", "chat"), ("harmful", "another")]
+)
+def test_alerts_about_something_else_do_not_stand_in_the_way(
+    invoke: Invoke, database_url: str, rule: str, service: str
+) -> None:
+    invoke("db", "upgrade")
+    raise_alert(database_url, rule, service)
+    done = invoke("baseline", "import", "plain.csv", "--service", "chat", "--activate")
+    assert done.code == 0, done.err

@@ -243,3 +243,14 @@ def test_an_engine_that_is_gone_for_a_day_is_forgotten() -> None:
     assert set(state.memory.tracks) == {"0", "9"}
     state.observe(server.look())
     assert set(state.memory.tracks) == {"0"}
+
+
+def test_nothing_is_learnt_to_be_normal_while_an_alert_is_open() -> None:
+    watcher = Watcher(Server())
+    watcher.state.alerted = True
+    assert watcher.watch(180).verdict is Verdict.UNPROVEN
+    reference = watcher.state.memory.watch.reference(watcher.state.identity)
+    assert reference.requests == 0.0
+    watcher.state.alerted = False
+    watcher.watch(180)
+    assert reference.requests > 0.0

@@ -23,6 +23,7 @@ from monitor.model import (
 )
 from monitor.pipeline import Tick
 from monitor.settings import JudgeSettings, Role, TargetSettings
+from monitor.store.alerts import Incident, IncidentFilter
 from monitor.store.baseline_rows import Origin, Provenance, StoredBaseline
 from monitor.store.rows import TargetFacts
 from monitor.turn.control import NOTHING, Choice, Control
@@ -61,11 +62,20 @@ class FakeStore:
     def __init__(self) -> None:
         self.active: dict[str, StoredBaseline] = {}
         self.history: dict[str, list[Increment]] = {}
+        self.happened: list[Incident] = []
         self.error: StoreError | None = None
 
     @property
     def baselines(self) -> FakeStore:
         return self
+
+    @property
+    def alerts(self) -> FakeStore:
+        return self
+
+    def incidents(self, _: IncidentFilter, limit: int, service: str | None) -> list[Incident]:
+        assert service == "chat"
+        return self.happened[:limit]
 
     def active_of_all(self) -> Mapping[str, StoredBaseline]:
         if self.error is not None:
@@ -368,3 +378,52 @@ def test_a_reload_keeps_the_control_unless_its_servers_change() -> None:
     assert curves.choose(SPECULATIVE).baseline is not None
     curves.configure([SPECULATIVE], START)
     assert curves.choose(SPECULATIVE) == NOTHING
+
+
+# -- while an alert is open --------------------------------------------------------------------
+
+
+def test_a_known_control_stays_as_it_is_while_an_alert_about_its_service_is_open() -> None:
+    curves = curves_of(FakeStore(), PLAIN, SPECULATIVE)
+    for number in range(8):
+        curves.take(PLAIN, tick(interval(number, tpot=0.01)))
+    before = curves.choose(SPECULATIVE).baseline
+    curves.take(SPECULATIVE, tick(interval(8)), alerted=True)
+    for number in range(8, 40):
+        curves.take(PLAIN, tick(interval(number, tpot=0.02)))
+    assert curves.choose(SPECULATIVE).baseline is before
+    curves.take(SPECULATIVE, tick(interval(40)), alerted=False)
+    for number in range(40, 80):
+        curves.take(PLAIN, tick(interval(number, tpot=0.02)))
+    assert tpot(curves.choose(SPECULATIVE)) > 0.015
+
+
+def test_a_first_control_is_begun_while_an_alert_is_open() -> None:
+    """Without one, nothing could show that speculation pays and the alert is wrong."""
+    curves = curves_of(FakeStore(), PLAIN, SPECULATIVE)
+    curves.take(SPECULATIVE, tick(interval(0)), alerted=True)
+    for number in range(8):
+        curves.take(PLAIN, tick(interval(number)))
+    assert curves.choose(SPECULATIVE).baseline is not None
+
+
+def test_an_alert_about_a_target_that_is_gone_holds_nothing() -> None:
+    curves = curves_of(FakeStore(), PLAIN, SPECULATIVE)
+    for number in range(8):
+        curves.take(PLAIN, tick(interval(number, tpot=0.01)))
+    curves.take(SPECULATIVE, tick(interval(8)), alerted=True)
+    curves.configure([PLAIN], START)
+    for number in range(8, 40):
+        curves.take(PLAIN, tick(interval(number, tpot=0.02)))
+    assert tpot(curves.choose(SPECULATIVE)) > 0.015
+
+
+@pytest.mark.parametrize(("rule", "expected"), [("harmful", 0.01), ("baseline_missing", 0.015)])
+def test_a_control_is_rebuilt_without_the_times_of_alerts(rule: str, expected: float) -> None:
+    store = FakeStore()
+    store.history["plain"] = [interval(n - 100, tpot=0.01 if n < 50 else 0.03) for n in range(100)]
+    begun = interval(-50).start
+    store.happened = [
+        Incident("i", rule, "chat", "spec", "critical", "firing", begun, None, begun, 1, "", "")
+    ]
+    assert tpot(curves_of(store, PLAIN).choose(SPECULATIVE)) == pytest.approx(expected, rel=0.02)
