@@ -295,7 +295,7 @@ def _can(starter: Starter | None) -> tuple[bool, bool]:
         return False, False
     if starter.http is not None:
         return True, True
-    section = starter.command or starter.systemd
+    section = starter.command or starter.systemd or starter.kubernetes_deployment
     return bool(section and section.start), bool(section and section.restart)
 
 

@@ -49,6 +49,22 @@ def test_an_empty_section_is_the_default_policy() -> None:
     assert settings({}).rollbacks["chat"].policy == Policy()
 
 
+@pytest.mark.parametrize(
+    ("starter", "can"),
+    [
+        ({"http": {"url": "http://starter"}}, (True, True)),
+        ({"command": {"restart": ["x"]}}, (False, True)),
+        ({"systemd": {"start": ["plain.service"]}}, (True, False)),
+        ({"kubernetes_deployment": {"namespace": "n", "start": {"plain": 1}}}, (True, False)),
+    ],
+)
+def test_what_a_starter_can_do_reaches_the_policy(
+    starter: dict[str, Any], can: tuple[bool, bool]
+) -> None:
+    start = settings({"starter": starter}).rollbacks["chat"].policy.start
+    assert (start.can_start, start.can_restart) == can
+
+
 def test_all_knobs_reach_the_policy() -> None:
     rollback = {
         **ACT,
