@@ -9,6 +9,7 @@ The errors form one tree::
     ├── StoreError             the database is missing, locked, ahead or behind
     │   └── LeaseError         another process has been given the lease since
     ├── DeliveryError          a receiver refused a notification (``permanent``, ``retry_after``)
+    ├── GrafanaError           Grafana refused, failed or cannot be reached (``status``)
     └── ActuatorError          traffic was not moved as asked (``stage``, ``safe_to_retry``)
 
 Times are seconds since the Unix epoch (UTC) as ``float``; durations are seconds.
@@ -61,6 +62,15 @@ class DeliveryError(MonitorError):
         super().__init__(message)
         self.permanent = permanent
         self.retry_after = retry_after
+
+
+class GrafanaError(MonitorError):
+    """Grafana refused what it was asked, failed, or cannot be reached."""
+
+    def __init__(self, message: str, *, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        """Of the answer; None where there was none that makes sense."""
 
 
 class ActuatorError(MonitorError):

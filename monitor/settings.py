@@ -30,6 +30,7 @@ __all__ = [
     "DEFAULT_WINDOWS",
     "Credentials",
     "DaemonSettings",
+    "GrafanaSettings",
     "JudgeSettings",
     "Retention",
     "Role",
@@ -107,6 +108,19 @@ class RollbackSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class GrafanaSettings:
+    """Where a Grafana is and how to be let in."""
+
+    url: str
+    """Without ``/api``; with the path, if it is served under one."""
+    token: SecretStr
+    """Of a service account."""
+    ca_file: str | None = None
+    timeout: float = 10.0
+    """Seconds for one request, from the connection to the last byte."""
+
+
+@dataclass(frozen=True, slots=True)
 class DaemonSettings:
     """Everything ``monitor run`` needs."""
 
@@ -129,4 +143,6 @@ class DaemonSettings:
     rollbacks: Mapping[str, RollbackSettings] = field(default_factory=dict)
     """By service; those that are left out are observed."""
     freeze: FleetPolicy = field(default_factory=FleetPolicy)
+    grafana: GrafanaSettings | None = None
+    """Where dashboards are, and rollbacks are marked."""
     retention: Retention = Retention()

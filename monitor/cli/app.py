@@ -27,6 +27,7 @@ _COMMANDS = {
     "baseline": "monitor.cli.baseline",
     "config": "monitor.cli.config",
     "db": "monitor.cli.db",
+    "grafana": "monitor.cli.grafana",
     "demo": "monitor.cli.demo",
 }
 

@@ -25,6 +25,7 @@ from monitor.rollback.actuators.make import ActuatorBuilder
 from monitor.settings import (
     Credentials,
     DaemonSettings,
+    GrafanaSettings,
     JudgeSettings,
     Retention,
     Role,
@@ -53,6 +54,16 @@ def database_of(config: Config, source: Source, environ: Mapping[str, str] = os.
     url = builder.database()
     builder.check()
     return url
+
+
+def grafana_of(
+    config: Config, source: Source, environ: Mapping[str, str] = os.environ
+) -> GrafanaSettings | None:
+    """The Grafana alone, for commands that need nothing else."""
+    builder = _Builder(config, source, environ)
+    found = builder.grafana()
+    builder.check()
+    return found
 
 
 def retention_of(config: Config) -> Retention:
@@ -92,6 +103,7 @@ class _Builder:
         if rules or not config.alerts.rules:
             for path, message in unknown_rules(config.services, [rule.id for rule in rules]):
                 self._problem(path, message)
+        grafana = self.grafana()
         self.check()
         return DaemonSettings(
             database=database,
@@ -111,6 +123,7 @@ class _Builder:
             retention=retention_of(config),
             rollbacks=rollbacks,
             freeze=config.rollback_freeze.policy(),
+            grafana=grafana,
         )
 
     def _problem(self, path: KeyPath, message: str) -> None:
@@ -156,6 +169,15 @@ class _Builder:
             key = "database_file" if config.database_file is not None else "database_env"
             self._problem((key,), f"leads to a URL that {error}")
             return DEFAULT_DATABASE
+
+    def grafana(self) -> GrafanaSettings | None:
+        """Where the dashboards are; None where no Grafana is named."""
+        section = self._config.grafana
+        if section is None:
+            return None
+        token = self._secret(("grafana", "token"), section.token_file, section.token_env)
+        ca_file = self._pem(("grafana", "ca_file"), section.ca_file)
+        return None if token is None else GrafanaSettings(section.url, token, ca_file)
 
     def _rules(self) -> tuple[Rule, ...]:
         alerts = self._config.alerts

@@ -11,12 +11,12 @@ from typing import Any
 import yaml
 
 from monitor.config import files
-from monitor.config.build import build, database_of
+from monitor.config.build import build, database_of, grafana_of
 from monitor.config.problems import Problem, Source
 from monitor.config.schema import Config
 from monitor.config.validate import validate
 from monitor.config.yaml_tree import YamlError, parse_yaml
-from monitor.settings import DaemonSettings
+from monitor.settings import DaemonSettings, GrafanaSettings
 
 MAX_BYTES = 1_000_000
 """A configuration of a thousand targets takes a tenth of this."""
@@ -36,6 +36,10 @@ class Loaded:
     def database(self, environ: Mapping[str, str] = os.environ) -> str:
         """The database URL, password included."""
         return database_of(self.config, self.source, environ)
+
+    def grafana(self, environ: Mapping[str, str] = os.environ) -> GrafanaSettings | None:
+        """Where the dashboards are brought to, if that is configured."""
+        return grafana_of(self.config, self.source, environ)
 
 
 def load(path: Path) -> Loaded:

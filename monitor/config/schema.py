@@ -190,6 +190,22 @@ class Alerts(Section):
     )
 
 
+class Grafana(Section):
+    """A Grafana that shows the dashboards; docs/grafana.md explains it."""
+
+    url: Annotated[str, AfterValidator(values.parse_base_url)] = Field(
+        description="Where it is, without /api."
+    )
+    token_file: FileName | None = Field(None, description="File with a service account's token.")
+    token_env: EnvironmentName | None = Field(None, description="Variable that holds it.")
+    ca_file: FileName | None = Field(None, description="Authorities to trust, PEM.")
+
+    @model_validator(mode="after")
+    def _one_token(self) -> Self:
+        check_choice(self, "token_file", "token_env", required=True)
+        return self
+
+
 class Retention(Section):
     """How long figures are kept; docs/retention.md explains it. Decisions are kept for ever."""
 
@@ -250,6 +266,7 @@ class Config(Section):
         description="When so many services are hurt at once that the monitor itself is suspect "
         "and nothing moves.",
     )
+    grafana: Grafana | None = Field(None, description="Where dashboards are brought to.")
     services: tuple[Service, ...] = Field(min_length=1, description="What is watched.")
 
     def judged(self) -> tuple[float, ...]:

@@ -8,7 +8,9 @@ from typing import Any
 
 import yaml
 
-_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1))
+_WHOLE = (("y", 365 * 86_400_000), ("w", 7 * 86_400_000), ("d", 86_400_000))
+"""Units that are only used for times without a rest, and their milliseconds."""
+_UNITS = (("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +44,18 @@ class Group:
 
 
 def span(seconds: float) -> str:
-    """A time as Prometheus and Grafana write it, such as ``90s``, ``2m`` and ``6h``."""
-    milliseconds = round(seconds * 1000.0)
-    unit, size = next(
-        ((unit, size) for unit, size in _UNITS if milliseconds and not milliseconds % size),
-        ("s", 1000),
-    )
-    return f"{milliseconds // size}{unit}"
+    """A time as Prometheus and Grafana show it again, such as ``30s``, ``1m30s`` and ``5d``."""
+    rest = round(seconds * 1000.0)
+    if not rest:
+        return "0s"
+    for unit, size in _WHOLE:
+        if rest % size == 0:
+            return f"{rest // size}{unit}"
+    text = ""
+    for unit, size in _UNITS:
+        count, rest = divmod(rest, size)
+        text += f"{count}{unit}" if count else ""
+    return text
 
 
 def render(groups: Sequence[Group], comment: str) -> str:

@@ -61,7 +61,8 @@ class _Reader(socket.SocketIO):
         count = super().readinto(buffer)
         self._left -= count or 0
         if self._left < 0:
-            raise OSError("the answer is too large")
+            message = f"the answer is larger than {self._guard.max_bytes} bytes"
+            raise FetchError(FetchKind.TOO_LARGE, message)
         return count
 
 

@@ -1,0 +1,1 @@
+"""The kinds of things that a Grafana keeps for us, one file each."""
