@@ -108,6 +108,9 @@ class PrecheckSection(Section):
     margin: Annotated[float, Field(ge=1, le=10)] = Field(
         _PRECHECK.margin, description="How much more room than load there must be."
     )
+    healthy: Part = Field(
+        _PRECHECK.healthy, description="Share of the plain servers that must pass."
+    )
     again: Duration = Field(_PRECHECK.again, description="Time until it is looked at again.")
 
 

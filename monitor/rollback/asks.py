@@ -68,7 +68,8 @@ def attainable(policy: Policy, reachable: Callable[[Sequence[float]], Sequence[f
     """The policy with shares that the router can really set, by ``Actuator.reachable``."""
     steps = tuple(share for share in reachable(policy.shift.steps) if share > 0.0)
     first = [s for s in (*reachable((1.0 - policy.trial.share,)), *steps) if 0.0 < s < 1.0]
-    trial = policy.trial.share if not first else 1.0 - max(first)
+    # Where it is all or nothing, the trial has all.
+    trial = 1.0 - max(first, default=0.0)
     return replace(
         policy,
         shift=replace(policy.shift, steps=steps),

@@ -208,6 +208,17 @@ def arrived(
     return Finding(ok=True if measured >= least else None, sentence=said)
 
 
+def serves(baseline: tuple[Side, Side], probed: float, verify: Verify) -> Finding:
+    """Whether the baseline side serves where the other one is dead, and so cannot be compared."""
+    there = _less(grown(baseline, "output_tokens"), probed)
+    if there is None:
+        return Finding(ok=None, sentence="the baseline side's metrics cannot be read")
+    if there < verify.least_tokens:
+        return Finding(ok=None, sentence="no traffic flows", idle=True)
+    said = f"{words.count(there)} tokens came from the baseline side, the speculative one is dead"
+    return Finding(ok=True, sentence=said)
+
+
 def error_share(first: Side, now: Side) -> float | None:
     """Share of the requests between two looks that failed."""
     failures, requests = grown((first, now), "failures"), grown((first, now), "requests")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from monitor.health import words
 from monitor.rollback.evidence import Finding, Side
-from monitor.rollback.judge import arrived, failure, strike
+from monitor.rollback.judge import arrived, failure, serves, strike
 from monitor.rollback.model import Kind, Phase
 from monitor.rollback.scene import (
     Looked,
@@ -122,7 +122,9 @@ def _not_yet(scene: Scene, event: Looked) -> Transition | None:
         return stay(scene, watched=0.0, blind=0.0)
     if s.baseline.pulses:
         return None
-    pulses = (*sight.baseline.pulses, *sight.speculative.pulses)
+    pulses = sight.baseline.pulses
+    if scene.is_speculative_alive:
+        pulses = (*pulses, *sight.speculative.pulses)
     if sight.baseline.pulses and all(pulse.error is None for pulse in pulses):
         looked = {"baseline": sight.baseline, "speculative": sight.speculative}
         return stay(scene, **looked, watched=0.0, blind=0.0, probed=(0.0, 0.0))
@@ -131,6 +133,8 @@ def _not_yet(scene: Scene, event: Looked) -> Transition | None:
 
 def _arrived(scene: Scene, event: Looked) -> Finding:
     s, sight = scene.state, event.sight
+    if not scene.is_speculative_alive:
+        return serves((s.baseline, sight.baseline), s.probed[0], scene.policy.verify)
     return arrived(
         (s.baseline, sight.baseline),
         (s.speculative, sight.speculative),
@@ -202,11 +206,13 @@ def begin_trial(scene: Scene, who: str | None) -> State:
     s, policy = scene.state, scene.policy
     shares = {*policy.shift.steps, 1.0 - policy.trial.share}
     between = [share for share in sorted(shares, reverse=True) if s.origin < share < s.share]
+    # The first of them is the trial, even where the router only knows all or nothing.
+    path = (*(between or [s.origin]), s.origin)
     plan: Plan = replace(
         scene.plan,
         is_back=True,
         is_checked=False,
-        path=(*between, s.origin),
+        path=path,
         leg=0,
         top=s.share,
         who=who,

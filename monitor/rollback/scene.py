@@ -75,8 +75,8 @@ class Scene:
         """What the windows say that count in this phase."""
         s, voting = self.state, self.policy.voting
         if s.plan is not None and s.plan.trial_at is not None:
-            since, good = s.plan.trial_at, self.policy.trial.good_windows
-            return opine(box, voting, self.now, since=since, good=good)
+            good = min(self.policy.trial.good_windows, voting.of)
+            return opine(box, voting, self.now, since=s.plan.trial_at, good=good)
         # What was seen before a restart, or while another plan moved traffic, is of the past.
         since = max(s.restarted_at or 0.0, s.ended_at or 0.0)
         return opine(box, voting, self.now, since=since)
@@ -187,16 +187,21 @@ def end(scene: Scene, phase: Phase, **changes: Any) -> State:
 
 def undo(scene: Scene, why: str, *, ends: Phase = Phase.FAILED) -> State:
     """The state in which all traffic is put where it was before the plan."""
-    return act(scene, Phase.UNDOING, Do.RESTORE, scene.state.origin, why=why, ends=ends)
+    plan, origin = _ahead(scene.plan), scene.state.origin
+    return act(scene, Phase.UNDOING, Do.RESTORE, origin, plan=plan, why=why, ends=ends)
 
 
 def retreat(scene: Scene, why: str) -> State:
     """The state in which a trial ends: the baseline side gets back what it had before."""
     plan = scene.plan
-    ahead = replace(plan, is_back=False, trial_at=None, path=(plan.top,), leg=0)
-    return next_leg(scene, plan=ahead, why=why)
+    return next_leg(scene, plan=replace(_ahead(plan), path=(plan.top,), leg=0), why=why)
 
 
 def hold(scene: Scene, why: str, **changes: Any) -> State:
     """The state in which everything stays where it is until a person decides."""
-    return enter(scene, Phase.HELD, why=why, **changes)
+    return enter(scene, Phase.HELD, plan=_ahead(scene.plan), why=why, **changes)
+
+
+def _ahead(plan: Plan) -> Plan:
+    """The plan when its way back is given up."""
+    return replace(plan, is_back=False, trial_at=None)

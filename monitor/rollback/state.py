@@ -134,7 +134,7 @@ class State:
     def is_moved(self) -> bool:
         """Whether the plan has moved traffic, or may have."""
         acts = self.step is not None and self.step.do in {Do.SHIFT, Do.RESTORE}
-        return acts or self.share != self.origin
+        return acts or self.share != self.origin or self.phase is Phase.TRIAL
 
     def to_json(self) -> str:
         """JSON text; a few hundred bytes while nothing is planned."""

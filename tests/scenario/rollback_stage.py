@@ -11,6 +11,7 @@ from rollback_values import GAIN, LOSS, MODEL, NOON, SERVER, assessment
 from monitor.clock import FakeClock
 from monitor.model import ActuatorError, Cause, Estimate, Identity, LeaseError, StoreError, Verdict
 from monitor.rollback.actuators.base import Act, Traffic
+from monitor.rollback.asks import attainable
 from monitor.rollback.evidence import Circumstances, Completion, Look, Progress, Pulse
 from monitor.rollback.executor import Executor
 from monitor.rollback.fleet import FLEET
@@ -98,6 +99,7 @@ class World:
     fences: list[int] = field(default_factory=list)
     router_down: bool = False
     router_lies: bool = False
+    has_weights: bool = True
     started: int = 0
 
     def advance(self, seconds: float) -> None:
@@ -160,7 +162,7 @@ class Router:
         return "would restart chat-1"
 
     def reachable(self, shares: Sequence[float]) -> tuple[float, ...]:
-        return tuple(shares)
+        return tuple(shares) if self._world.has_weights else (1.0,)
 
     def _once(self, act: Act, stage: str) -> None:
         self._fuse.burn()
@@ -234,6 +236,8 @@ class Book:
         self.waiting: list[Command] = []
         self.fence = 0
         self.is_down = False
+        self.is_full = False
+        """Whether it can be read and not written."""
 
     def load(self, service: str) -> str | None:
         self._open()
@@ -246,6 +250,8 @@ class Book:
     def save(self, record: Record, fence: int) -> None:
         self._fuse.burn()
         self._open()
+        if self.is_full:
+            raise StoreError("the disk is full")
         if fence < self.fence:
             raise LeaseError("the lease belongs to another process")
         if record.service != FLEET:
@@ -300,7 +306,8 @@ class Stage:
         """A new process, with a lease of its own."""
         self.lease = Held(self.book)
         router = Router(self.world, self.fuse)
-        gear = Gear(self.policy, Looks(self.world), router, router, lambda: self.around)
+        policy = attainable(self.policy, router.reachable)
+        gear = Gear(policy, Looks(self.world), router, router, lambda: self.around)
         self.executor = Executor(
             "chat", gear, journal=self.book, lease=self.lease, clock=self.clock,
             now=self.clock.utc,

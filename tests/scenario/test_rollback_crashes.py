@@ -111,3 +111,19 @@ def test_without_lease_or_database_nothing_is_done() -> None:
         stage.lease.number, stage.lease.left, stage.book.is_down = 1, 30.0, False
         stage.run(1200.0, until=Phase.DONE)
         assert set(stage.world.applied.values()) == {1}
+
+
+def test_what_cannot_be_stored_is_not_done() -> None:
+    stage = Stage(QUICK)
+    stage.hurt()
+    stage.book.is_full = True
+    stage.run(1200.0)
+    assert (stage.where(), stage.world.fences) == (Phase.ARMED, [])
+    stage.book.is_full = False
+    stage.run(1200.0, until=Phase.HOLDING)
+    stage.book.is_full = True
+    stage.run(600.0)
+    assert len(stage.world.fences) == 1
+    stage.book.is_full = False
+    stage.run(1200.0, until=Phase.DONE)
+    assert set(stage.world.applied.values()) == {1}

@@ -236,6 +236,14 @@ def test_a_night_without_traffic_is_waited_out() -> None:
     stage.run(20 * MINUTE, until=Phase.DONE)
 
 
+def test_a_speculative_side_that_dies_in_mid_shift_hurries_nothing_and_stops_nothing() -> None:
+    stage = shifting()
+    stage.world.speculative.up = False
+    stage.run(30 * MINUTE, until=Phase.DONE)
+    assert stage.world.share == 1.0
+    assert stage.pages == []
+
+
 def test_somebody_else_who_moves_the_same_traffic_stops_it() -> None:
     stage = shifting()
     stage.world.share = 0.7
@@ -261,6 +269,38 @@ def test_a_router_that_lies_or_refuses_is_found_out() -> None:
         assert stage.where() in {Phase.FAILED, Phase.HELD}
         assert "failed after 3 tries" in stage.pages[0]
         assert stage.world.share == 0.0
+
+
+def test_a_failed_undoing_is_not_tried_for_ever() -> None:
+    stage = shifting()
+    stage.world.baseline.hangs = stage.world.router_down = True
+    stage.run(5 * MINUTE, until=Phase.HELD)
+    tries = len(stage.world.fences)
+    stage.run(HOUR)
+    assert len(stage.world.fences) == tries
+    assert len(stage.pages) == 2, "that it is taken back, and that it is not"
+    stage.world.router_down = False
+    stage.order(Order.ABORT)
+    stage.run(MINUTE, until=Phase.ABORTED)
+    assert stage.world.share == 0.0
+
+
+def test_a_router_that_knows_only_all_or_nothing() -> None:
+    stage = Stage()
+    stage.world.has_weights = False
+    stage.begin()
+    stage.hurt()
+    stage.run(30 * MINUTE, until=Phase.DONE)
+    stage.mend()
+    stage.run(MINUTE)
+    stage.order(Order.REARM)
+    stage.run(5 * MINUTE, until=Phase.TRIAL)
+    assert stage.world.share == 0.0
+    stage.run(10 * MINUTE)
+    assert stage.where() is Phase.TRIAL
+    stage.hurt()
+    stage.run(30 * MINUTE, until=Phase.DONE)
+    assert stage.world.share == 1.0
 
 
 # -- people ----------------------------------------------------------------------------------
@@ -398,6 +438,34 @@ def test_six_hours_without_traffic_or_pages_move_nothing() -> None:
     stage.run(6 * HOUR, tick=30.0)
     assert stage.told == []
     assert not stage.world.applied
+
+
+def test_votes_that_have_faded_while_the_baseline_loaded_move_nothing() -> None:
+    stage = Stage()
+    stage.world.baseline.up = False
+    stage.world.baseline.load_seconds = 100 * MINUTE
+    stage.policy = replace(POLICY, start=replace(POLICY.start, deadline=2 * HOUR))
+    stage.begin()
+    stage.hurt()
+    stage.run(20 * MINUTE, until=Phase.STARTING)
+    stage.world.running = 0.0
+    stage.run(2 * HOUR, until=Phase.ARMED)
+    assert stage.last() is Kind.WITHDRAWN
+    assert stage.world.share == 0.0
+
+
+def test_an_act_that_is_to_be_tried_again_waits_while_all_is_frozen() -> None:
+    stage = Stage()
+    stage.world.router_lies = True
+    stage.hurt()
+    stage.run(20 * MINUTE, until=Phase.SHIFTING)
+    stage.around = Circumstances(frozen="5 of 6 services became bad")
+    tries = len(stage.world.fences)
+    stage.run(HOUR)
+    assert (stage.where(), len(stage.world.fences)) == (Phase.SHIFTING, tries)
+    stage.world.router_lies = False
+    stage.around = Circumstances()
+    stage.run(20 * MINUTE, until=Phase.DONE)
 
 
 def test_an_uptime_decay_is_first_cured_by_a_restart() -> None:

@@ -247,8 +247,8 @@ def test_a_freeze_lets_nothing_begin_or_go_on(phase: Phase) -> None:
         sight = Sight(now, side(now, 100.0 * n), side(now, 1.0, name="chat-1"), share=0.5)
         before = state
         state = step(state, Looked(hurt(now), sight), POLICY, frozen, now).state
-        issued = state.step is not None and state.step != before.step
-        assert not issued or not may_act(state, frozen) or state.phase is Phase.UNDOING
+        assert state.step is None or state.step == before.step
+        assert state.step is None or may_act(state, frozen) is (state.phase is Phase.UNDOING)
         assert not (before.phase in IDLE and state.plan is not None)
 
 
@@ -276,3 +276,18 @@ def test_flapping_disarms() -> None:
     flapping = take(hurt(), replace(bad(NOON + 1.0), flapping=True), POLICY.voting)
     event = Looked(flapping, Sight(NOON + 1.0))
     assert step(State("chat"), event, POLICY, CLEAR, NOON + 1.0).state.phase is Phase.ARMED
+
+
+def test_an_approval_that_lay_around_is_refused() -> None:
+    state = replace(in_phase(Phase.PROPOSED, moved=False), plan=replace(PLAN, mode=Mode.PROPOSE))
+    old = command(Order.APPROVE, NOON - 7200.0)
+    assert step(state, old, POLICY, CLEAR, NOON).state.phase is Phase.PROPOSED
+    fresh = command(Order.APPROVE, NOON - 60.0)
+    assert step(state, fresh, POLICY, CLEAR, NOON).state.phase is Phase.CHECKING
+
+
+def test_an_abort_takes_nothing_back_to_a_dead_side() -> None:
+    state = replace(in_phase(Phase.DONE), speculative_misses=2)
+    transition = step(state, command(Order.ABORT), POLICY, CLEAR, NOON)
+    assert transition.state.phase is Phase.HELD
+    assert transition.news[0].pages
