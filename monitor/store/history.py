@@ -1,47 +1,38 @@
-"""Sums the past in SQL: for windows after a restart, and for ``monitor history``."""
+"""Sums the past in SQL for ``monitor history``."""
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from math import ceil
-from operator import add
 from typing import Any
 
-from sqlalchemy import Connection, Integer, Label, Row, Select, cast, func, select
+from sqlalchemy import ColumnElement, Connection, Label, Select, func, select
 
-from monitor.model import Counts, Increment, StoreError, Verdict
+from monitor.health.ledger import add
+from monitor.model import Counts, StoreError, Verdict
+from monitor.store.pieces import STEP_NUMBER, Piece, pieces, step_number
+from monitor.store.retention import read_dropped
+from monitor.store.rollup import RAW
 from monitor.store.rows import HistoryRow
-from monitor.store.tables import SCALARS, samples, series, target_states, verdicts
+from monitor.store.tables import series, target_states, verdicts
 
-HISTORY_SECONDS = 86_400.0
-"""How far back windows reach."""
-COARSE_SECONDS = 600.0
-"""Length of the steps that older samples are summed to when windows are rebuilt."""
 MAX_STEPS = 100_000
 
-_SUMS = tuple(func.sum(samples.c[name]).label(name) for name in SCALARS)
-
-
-def load_increments(
-    connection: Connection, target_id: int, since_fine: float, now: float
-) -> list[Increment]:
-    """Sums of ten minutes up to ``since_fine`` and single samples after it, by their end.
-
-    The sums leave out warm-up, which does not vote, and the tokens per position, which cannot
-    be summed in SQL; their ``position_drafts`` are 0, so that no quotient is formed of them.
-    """
-    coarse = _load_coarse(connection, target_id, now - HISTORY_SECONDS, since_fine)
-    return coarse + _load_fine(connection, target_id, since_fine)
-
-
-def load_samples(
-    connection: Connection, target_id: int, start: float, end: float
-) -> list[Increment]:
-    """The samples as they were written, from ``start`` (not included) to ``end``."""
-    query = _select_samples(target_id, start).where(samples.c.end <= end)
-    return [_increment(row) for row in connection.execute(query)]
+_ADDED = (
+    "drafts",
+    "draft_tokens",
+    "accepted_tokens",
+    "unsized_drafts",
+    "uncounted_draft_tokens",
+    "decode_seconds",
+    "decode_tokens",
+    "running_seconds",
+    "baseline_seconds",
+    "compared_seconds",
+)
+"""What the rows of a history need, and no more: there may be a hundred thousand samples."""
+_FIGURES = ("seconds", *_ADDED)
 
 
 def load_history(
@@ -57,48 +48,6 @@ def load_history(
     return [row for row in rows if row.drafts is not None or row.at - step < known_until]
 
 
-def _load_coarse(
-    connection: Connection, target_id: int, start: float, end: float
-) -> list[Increment]:
-    bucket = _bucket(connection, end, COARSE_SECONDS)
-    first, last = func.min(samples.c.start), func.max(samples.c.end)
-    query = (
-        select(series.c.label, first, last, *_SUMS, bucket)
-        .join_from(series, samples)
-        .where(series.c.target_id == target_id, samples.c.end > start, samples.c.end <= end)
-        .where(~samples.c.warmup)
-        .group_by(series.c.id, "bucket")
-        .order_by(last, series.c.label)
-    )
-    return [
-        Increment(row[0], row[1], row[2], _without_positions(tuple(row[3:-1])), warmup=False)
-        for row in connection.execute(query)
-    ]
-
-
-def _load_fine(connection: Connection, target_id: int, start: float) -> list[Increment]:
-    return [_increment(row) for row in connection.execute(_select_samples(target_id, start))]
-
-
-def _select_samples(target_id: int, start: float) -> Select[*tuple[Any, ...]]:
-    return (
-        select(series.c.label, *samples.c[1:-1])
-        .join_from(series, samples)
-        .where(series.c.target_id == target_id, samples.c.end > start)
-        .order_by(samples.c.end, series.c.label)
-    )
-
-
-def _increment(row: Row[*tuple[Any, ...]]) -> Increment:
-    label, start, end, warmup, *scalars, positions = row
-    counts = Counts._make((*scalars, tuple(json.loads(positions))))
-    return Increment(label, start, end, counts, warmup)
-
-
-def _without_positions(sums: tuple[float, ...]) -> Counts:
-    return Counts._make((*sums, ()))._replace(position_drafts=0.0)
-
-
 def _count_steps(start: float, end: float, step: float) -> int:
     if step <= 0 or end <= start:
         raise StoreError("a history needs a start before its end and a step above zero")
@@ -108,33 +57,71 @@ def _count_steps(start: float, end: float, step: float) -> int:
     return steps
 
 
-def _bucket(connection: Connection, end: float, step: float) -> Label[int]:
-    """The number of the step a sample ends in, counted backwards from the one ending at ``end``.
-
-    Backwards, because a sample that ends on the border of two steps belongs to the earlier
-    one. SQLite's cast cuts the fraction off but PostgreSQL's rounds; SQLite may lack floor.
-    """
-    position = (end - samples.c.end) / step
-    whole = func.floor(position) if connection.dialect.name == "postgresql" else position
-    return cast(whole, Integer).label("bucket")
-
-
 def _sum_steps(
     connection: Connection, target_id: int, span: tuple[float, float], step: float, steps: int
 ) -> dict[int, Counts]:
+    """The figures of a target by number of the step, counted backwards."""
     start, end = span
-    query = (
-        select(_bucket(connection, start + steps * step, step), *_SUMS)
-        .join_from(series, samples)
-        .where(series.c.target_id == target_id, samples.c.end > start, samples.c.end <= end)
-        .group_by("bucket")
-    )
+    last = start + steps * step
     sums: dict[int, Counts] = {}
-    for bucket, *figures in connection.execute(query):
-        # A sample a hair after the start can be rounded out of the first step.
-        key = min(bucket, steps - 1)
-        sums[key] = Counts(*map(add, sums[key], figures)) if key in sums else Counts(*figures)
+    several = _has_engines(connection, target_id)
+    for piece in pieces(read_dropped(connection), start, end, step):
+        query = _select_sums(connection, target_id, piece, last, step, several=several)
+        for number, *figures in connection.execute(query):
+            # A row a hair after the start can be rounded out of the first step.
+            key = min(number, steps - 1)
+            found = Counts(**dict(zip(_FIGURES, figures, strict=True)))
+            sums[key] = add(sums[key], found) if key in sums else found
     return sums
+
+
+def _select_sums(
+    connection: Connection,
+    target_id: int,
+    piece: Piece,
+    last: float,
+    step: float,
+    *,
+    several: bool,
+) -> Select[*tuple[Any, ...]]:
+    number = step_number(connection, piece.time, last, step)
+    own = series.c.target_id == target_id
+    column = piece.table.c
+    if piece.step != RAW:
+        seconds = column.target_seconds
+    elif not several:
+        seconds = column.seconds
+    else:
+        return _select_looks(piece, number, own)
+    figures = (func.sum(column[name]) for name in _ADDED)
+    return (
+        select(number, func.sum(seconds), *figures)
+        .join_from(series, piece.table)
+        .where(own, piece.condition)
+        .group_by(STEP_NUMBER)
+    )
+
+
+def _select_looks(
+    piece: Piece, number: Label[int], own: ColumnElement[bool]
+) -> Select[*tuple[Any, ...]]:
+    """The same of single looks at several engines: their target has the time of one of them."""
+    column = piece.table.c
+    looks = (
+        select(number, func.max(column.seconds).label("seconds"))
+        .add_columns(*(func.sum(column[name]).label(name) for name in _ADDED))
+        .join_from(series, piece.table)
+        .where(own, piece.condition)
+        .group_by(piece.time, STEP_NUMBER)
+        .subquery()
+    )
+    figures = (func.sum(looks.c[name]) for name in _FIGURES)
+    return select(looks.c[STEP_NUMBER], *figures).group_by(looks.c[STEP_NUMBER])
+
+
+def _has_engines(connection: Connection, target_id: int) -> bool:
+    query = select(func.count()).select_from(series).where(series.c.target_id == target_id)
+    return connection.execute(query).scalar_one() > 1
 
 
 def _load_changes(

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, select
 
 from monitor.model import Identity, Verdict
 from monitor.store.fingerprint import read_identity
-from monitor.store.history import HISTORY_SECONDS, load_samples
+from monitor.store.increments import HISTORY_SECONDS, first_end, load_samples
 from monitor.store.orders import load_orders
 from monitor.store.registry import load_facts, load_judge
 from monitor.store.rows import StoredMoment, StoredState, VerdictChange
-from monitor.store.tables import fingerprints, samples, series, target_states, verdicts
+from monitor.store.tables import fingerprints, target_states, verdicts
 
 YOUNG_SECONDS = 2.0 * HISTORY_SECONDS
 """A target no older than this is read from its first sample on: then all that was learnt of it
@@ -22,7 +22,7 @@ until the moment can be learnt again."""
 def load_moment(connection: Connection, target_id: int, at: float) -> StoredMoment | None:
     """The state of knowledge at a time; None where nothing was known yet."""
     state = load_state(connection, target_id)
-    first = _first_sample(connection, target_id)
+    first = first_end(connection, target_id)
     if state is not None:
         at = min(at, state.at)
     changes = _load_verdicts(connection, target_id, at)
@@ -52,16 +52,6 @@ def load_state(connection: Connection, target_id: int) -> StoredState | None:
     query = select(column.at, column.state, column.assessment).where(column.target_id == target_id)
     found = connection.execute(query).first()
     return StoredState(*found) if found is not None else None
-
-
-def _first_sample(connection: Connection, target_id: int) -> float | None:
-    query = (
-        select(func.min(samples.c.end))
-        .join_from(series, samples)
-        .where(series.c.target_id == target_id)
-    )
-    first: float | None = connection.execute(query).scalar()
-    return first
 
 
 def _load_verdicts(connection: Connection, target_id: int, at: float) -> list[VerdictChange]:

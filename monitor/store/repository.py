@@ -16,7 +16,8 @@ from monitor.settings import Retention, TargetSettings
 from monitor.store.alerts import AlertNews, AlertStore, write_news
 from monitor.store.baselines import Baselines
 from monitor.store.connect import reading, writing
-from monitor.store.history import load_history, load_increments, load_samples
+from monitor.store.history import load_history
+from monitor.store.increments import load_increments, load_samples
 from monitor.store.lease import Guard, Leases, unguarded
 from monitor.store.moment import load_moment, load_state
 from monitor.store.orders import add_order, load_orders
@@ -149,7 +150,10 @@ class Repository:
             return load_increments(connection, _target_id(connection, target), since_fine, now)
 
     def samples(self, target: str, start: float, end: float) -> list[Increment]:
-        """The samples of a target that end in (``start``, ``end``], ascending in time."""
+        """The samples of a target that end in (``start``, ``end``], ascending in time.
+
+        Where they were dropped, the sums of a minute or of ten that are left of them.
+        """
         with reading(self._engine) as connection:
             return load_samples(connection, _target_id(connection, target), start, end)
 

@@ -93,7 +93,7 @@ def test_quotients_are_formed_of_sums(repository: Repository) -> None:
         {"decode_seconds": 4.0, "decode_tokens": 200.0, "seconds": 15.0},
     )
     assert (found.acceptance_rate, found.acceptance_length) == (0.4, 3.0)
-    assert (found.speedup, found.running, found.tpot) == (1.5, 1.0, 0.02)
+    assert (found.speedup, found.running, found.tpot) == (1.5, 2.0, 0.02)
 
 
 def test_what_cannot_be_known_is_none(repository: Repository) -> None:
