@@ -21,7 +21,7 @@ from monitor.store.connect import insert_into, reading, writing
 from monitor.store.cover import Stretch, without
 from monitor.store.filled import is_filled
 from monitor.store.fingerprint import read_identity
-from monitor.store.history import load_samples
+from monitor.store.increments import load_samples
 from monitor.store.moment import load_state
 from monitor.store.registry import add_missing, load_ids
 from monitor.store.rounds import RoundWriter, read_memory
