@@ -167,20 +167,51 @@ def test_unknown_names_are_named(proxy: Proxy) -> None:
     assert str(failure(missing)).endswith("chat has no server spec9")
 
 
+@contextmanager
+def out_of_use(proxy: Proxy, *names: str) -> Iterator[None]:
+    """Servers in maintenance or drained, until the block is left."""
+
+    def order(state: str) -> None:
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.connect(f"{proxy.folder}/admin.sock")
+            orders = "; ".join(f"set server chat/{name} state {state}" for name in names)
+            sock.sendall(f"{orders}\n".encode())
+            sock.makefile().read()
+
+    order("maint")
+    try:
+        yield
+    finally:
+        order("ready")
+
+
 def test_servers_that_are_not_up_get_nothing_whatever_their_weight(proxy: Proxy) -> None:
     actuator = proxy.actuator()
     actuator.shift(0.5, ACT)
-    with socket.socket(socket.AF_UNIX) as sock:
-        sock.connect(f"{proxy.folder}/admin.sock")
-        sock.sendall(b"set server chat/base1 state maint; set server chat/base2 state drain\n")
-        sock.makefile().read()
-    traffic = actuator.observe(5.0)
-    assert traffic.share == 0
-    assert traffic.detail == "weights give 0 % to the baseline; not up: base1, base2"
-    with socket.socket(socket.AF_UNIX) as sock:
-        sock.connect(f"{proxy.folder}/admin.sock")
-        sock.sendall(b"set server chat/base1 state ready; set server chat/base2 state ready\n")
-        sock.makefile().read()
+    with out_of_use(proxy, "base1", "base2"):
+        traffic = actuator.observe(5.0)
+        assert traffic.share == 0
+        assert traffic.detail == "weights give 0 % to the baseline; not up: base1, base2"
+        error = failure(actuator)
+    assert str(error).endswith("no server of the baseline side of chat is up")
+    assert error.safe_to_retry
+    actuator.restore(ACT)
+
+
+def test_the_share_is_for_the_baseline_servers_that_are_up(proxy: Proxy) -> None:
+    actuator = proxy.actuator()
+    with out_of_use(proxy, "base1"):
+        actuator.shift(0.25, ACT)
+        assert actuator.observe(5.0).share == pytest.approx(0.25, abs=0.005)
+    actuator.restore(ACT)
+
+
+def test_a_sick_speculative_server_is_no_reason_to_stay(proxy: Proxy) -> None:
+    actuator = proxy.actuator()
+    with out_of_use(proxy, "spec1"):
+        for share in (0.25, 1.0):
+            actuator.shift(share, ACT)
+            assert actuator.observe(5.0).share == pytest.approx(share, abs=0.005)
     actuator.restore(ACT)
 
 

@@ -81,6 +81,7 @@ def launch(program: list[str], urls: list[str], log: Path) -> tuple[subprocess.P
                 *(str(Path(sys.executable).parent / name), *arguments),
                 *("--host", "127.0.0.1", "--port", str(port)),
                 *("--prometheus-port", str(free_port()), "--policy", "round_robin"),
+                *("--health-check-interval-secs", "1", "--health-failure-threshold", "1"),
                 *("--api-key", KEY, "--worker-urls", *urls),
             ],
             stdout=output,
@@ -172,12 +173,32 @@ def test_a_dead_worker_takes_no_traffic_from_the_living(live: Router) -> None:
     assert {"spec1", "spec2"} <= set(live.listed())
 
 
+def test_a_sick_speculative_worker_is_no_reason_to_stay(live: Router) -> None:
+    sick = live.workers[1]
+    actuator = live.actuator()
+    sick.healthy = False
+    try:
+        wait_until(lambda: "not healthy" in actuator.observe(5.0).detail, "a sick worker")
+        actuator.shift(1 / 3, ACT)
+        assert actuator.observe(5.0).share == pytest.approx(1 / 3)
+        actuator.shift(1.0, ACT)
+        assert actuator.observe(5.0).share == 1
+        assert live.listed() == ["base1", "base2"]
+        with pytest.raises(ActuatorError) as caught:
+            actuator.restore(Act("back", 1, timeout=6.0))
+        assert str(caught.value).endswith(f"traffic is back, but {sick.url} could not be added")
+        assert caught.value.safe_to_retry
+        assert live.listed() == ["spec1"]
+    finally:
+        sick.healthy = True
+
+
 def test_workers_of_neither_side_are_told(live: Router) -> None:
     (spec1, _), (base1, _) = live.sides
     traffic = live.actuator(sides=([spec1], [base1])).observe(5.0)
     assert traffic.share == 0
     assert traffic.detail == (
-        "0 baseline and 1 speculative workers are healthy, beside 1 that belong to neither side"
+        "0 baseline and 1 speculative workers, beside 1 that belong to neither side"
     )
 
 

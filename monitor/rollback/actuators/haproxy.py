@@ -63,7 +63,12 @@ class HaproxyActuator:
         """The share that the weights of the servers that are up amount to."""
         with failing("observe", self._peer):
             servers = self._servers(Deadline(timeout, self._clock))
-        weights = {name: s.weight if s.up else 0 for name, s in servers.items()}
+        # A sick server of the speculative side may be back at any moment, so that its side is not
+        # said to be without its part; one of any other kind that is down gets nothing.
+        weights = {
+            name: server.weight if server.up or name in self._speculative else 0
+            for name, server in servers.items()
+        }
         baseline = sum(weights[name] for name in self._baseline)
         total = sum(weights.values())
         down = [name for name in (*self._speculative, *self._baseline) if not servers[name].up]
@@ -100,10 +105,16 @@ class HaproxyActuator:
         return any_of(shares)
 
     def _weights(self, share: float, servers: dict[str, Server]) -> dict[str, int]:
-        """Whole weights that split traffic as wanted, and each side as it is configured."""
+        """Whole weights that split traffic as wanted, and each side as it is configured.
+
+        The baseline's share is for those of its servers that are up.
+        """
+        up = [name for name in self._baseline if servers[name].up]
+        if share and not up:
+            raise PeerError(f"no server of the baseline side of {self._backend} is up")
         parts = {
-            **_split(share, self._baseline, servers),
-            **_split(1 - share, self._speculative, servers),
+            **_split(share, self._baseline, up, servers),
+            **_split(1 - share, self._speculative, self._speculative, servers),
         }
         scale = _MAX_WEIGHT / max(parts.values())
         # A server that is to get something must not be rounded out of it.
@@ -181,11 +192,16 @@ def read_servers(text: str) -> dict[str, Server]:
     return servers
 
 
-def _split(share: float, names: Sequence[str], servers: dict[str, Server]) -> dict[str, float]:
-    """A side's share among its servers, in proportion to their configured weights."""
+def _split(
+    share: float, names: Sequence[str], among: Sequence[str], servers: dict[str, Server]
+) -> dict[str, float]:
+    """A side's share by its servers, in proportion to their configured weights.
+
+    It is what those in ``among`` get together; the others get as much, should they come up.
+    """
     units = {name: servers[name].initial for name in names}
     if not all(units.values()):
         # A side that is configured to get nothing says nothing about how to split something.
         units = dict.fromkeys(names, 1)
-    total = sum(units.values())
-    return {name: share * unit / total for name, unit in units.items()}
+    total = sum(units[name] for name in among)
+    return {name: share * unit / total if share else 0.0 for name, unit in units.items()}

@@ -1,15 +1,17 @@
 """Routers without weights: traffic is split by which workers they have.
 
-Workers are added before others are removed, and a worker only counts once the router lists it as
-healthy, so that there is never a moment without one. Each change is believed when it is seen in
-the list: sglang-router adds and removes in the background, and vllm-router says "removed" of
-workers that it never had. Which workers belong to which side stands in the configuration, so that
-restoring needs no memory. Tried with sglang-router 0.3.2 and vllm-router 0.1.17.
+Workers are added before others are removed, and a worker that is to take over only counts once
+the router lists it as healthy, so that there is never a moment without one. Each change is
+believed when it is seen in the list: sglang-router adds and removes in the background, and
+vllm-router says "removed" of workers that it never had. Which workers belong to which side stands
+in the configuration, so that restoring needs no memory. Tried with sglang-router 0.3.2 and
+vllm-router 0.1.17; neither takes a worker in that is not healthy.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 from urllib.parse import quote
@@ -21,6 +23,7 @@ from monitor.rollback.actuators.base import Act, Traffic
 from monitor.rollback.actuators.failing import Deadline, PeerError, failing
 from monitor.rollback.actuators.json_api import JsonApi
 from monitor.rollback.actuators.shares import nearest, percent
+from monitor.sources.errors import FetchError
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +106,7 @@ class RouterActuator:
         self._api = JsonApi(url.rstrip("/"), bearer=bearer, ca_file=ca_file)
         self._speculative = tuple(map(_normal, speculative))
         self._baseline = tuple(map(_normal, baseline))
+        self._ours = {*self._speculative, *self._baseline}
         self._clock = clock or SystemClock()
 
     def observe(self, timeout: float) -> Traffic:
@@ -111,23 +115,50 @@ class RouterActuator:
             workers = self._workers(timeout)
         healthy = {url for url, worker in workers.items() if worker.healthy}
         baseline = len(healthy.intersection(self._baseline))
-        speculative = len(healthy.intersection(self._speculative))
-        detail = f"{baseline} baseline and {speculative} speculative workers are healthy"
-        others = len(healthy) - baseline - speculative
+        # A sick worker may be back at any moment, so that its side is not said to be without it.
+        speculative = len(workers.keys() & set(self._speculative))
+        others = len(healthy.difference(self._baseline, self._speculative))
+        detail = f"{baseline} baseline and {speculative} speculative workers"
         if others:
             detail += f", beside {others} that belong to neither side"
         sick = sorted(workers.keys() - healthy)
         if sick:
             detail += f"; not healthy: {', '.join(sick)}"
-        return Traffic(baseline / len(healthy) if healthy else None, detail)
+        total = baseline + speculative + others
+        return Traffic(baseline / total if total else None, detail)
 
     def shift(self, share: float, act: Act) -> None:
         """Brings the workers to those that stand for the nearest share."""
-        self._set("shift", share, act)
+        baseline, speculative = self._counts(share)
+        wanted = {*self._baseline[:baseline], *self._speculative[:speculative]}
+        deadline = Deadline(act.timeout, self._clock)
+        with failing("shift", self._dialect.name):
+            taking_over = self._add(wanted, deadline)
+            deadline.until(lambda: self._not_healthy(taking_over, deadline.left()))
+            self._remove(wanted, deadline)
 
     def restore(self, act: Act) -> None:
-        """All speculative workers of the configuration, and none of the baseline's."""
-        self._set("restore", 0.0, act)
+        """All speculative workers of the configuration, and none of the baseline's.
+
+        One of them that is sick does not keep the baseline's workers in place: it was so before,
+        or the baseline side is worse. That it is missing is told once the others serve.
+        """
+        wanted = set(self._speculative)
+        deadline = Deadline(act.timeout, self._clock)
+        with failing("restore", self._dialect.name):
+            missing = wanted - self._workers(deadline.left()).keys()
+            patience = act.timeout / 2 / max(len(missing), 1)
+            for url in sorted(missing):
+                with suppress(PeerError, FetchError):
+                    self._dialect.add(self._api, url, min(patience, deadline.left()))
+            with suppress(PeerError):
+                Deadline(patience, self._clock).until(
+                    lambda: self._not_healthy(wanted, deadline.left())
+                )
+            self._remove(wanted, deadline)
+            absent = sorted(wanted - self._workers(deadline.left()).keys())
+            if absent:
+                raise PeerError(f"traffic is back, but {absent[0]} could not be added")
 
     def would(self, share: float) -> str:
         """How many workers of each side there would be."""
@@ -152,27 +183,30 @@ class RouterActuator:
         steps = self._steps()
         return steps[nearest([share], steps)[0]]
 
-    def _set(self, action: str, share: float, act: Act) -> None:
-        baseline, speculative = self._counts(share)
-        wanted = {*self._baseline[:baseline], *self._speculative[:speculative]}
-        unwanted = {*self._baseline[baseline:], *self._speculative[speculative:]}
-        deadline = Deadline(act.timeout, self._clock)
-        with failing(action, self._dialect.name):
-            self._add(wanted, deadline)
-            self._remove(unwanted, wanted, deadline)
+    def _add(self, wanted: set[str], deadline: Deadline) -> set[str]:
+        """Adds what is missing, and gives those that must be healthy before others may go.
 
-    def _add(self, wanted: Iterable[str], deadline: Deadline) -> None:
-        for url in sorted(set(wanted) - self._workers(deadline.left()).keys()):
+        That are the new ones, and all of the side that gains; one of the other side may be sick,
+        which may be the very reason for moving.
+        """
+        listed = self._workers(deadline.left()).keys()
+        for url in sorted(wanted - listed):
             try:
                 self._dialect.add(self._api, url, deadline.left())
             except PeerError:
                 # Whoever was faster, or an earlier try of ours, leaves nothing to be done.
                 if url not in self._workers(deadline.left()):
                     raise
-        deadline.until(lambda: self._not_healthy(wanted, deadline.left()))
+        leaving = (self._ours - wanted) & listed
+        gaining = {
+            *(self._baseline if leaving.intersection(self._speculative) else ()),
+            *(self._speculative if leaving.intersection(self._baseline) else ()),
+        }
+        return (wanted - listed) | (wanted & gaining)
 
-    def _remove(self, unwanted: set[str], wanted: set[str], deadline: Deadline) -> None:
-        for url in sorted(unwanted):
+    def _remove(self, wanted: set[str], deadline: Deadline) -> None:
+        """Removes those of ours that are not wanted."""
+        for url in sorted(self._ours - wanted):
             listed = self._workers(deadline.left())
             if url not in listed:
                 continue
@@ -184,7 +218,7 @@ class RouterActuator:
             except PeerError:
                 if url in self._workers(deadline.left()):
                     raise
-        deadline.until(lambda: self._still_there(unwanted, deadline.left()))
+        deadline.until(lambda: self._still_there(self._ours - wanted, deadline.left()))
 
     def _not_healthy(self, wanted: Iterable[str], timeout: float) -> str | None:
         listed = self._workers(timeout)
