@@ -19,7 +19,10 @@ _GRACE = 0.5
 
 
 class ServiceProbe:
-    """The servers of both sides; a ``rollback.ports.Probe``."""
+    """The servers of both sides; a ``rollback.ports.Probe``.
+
+    ``model`` is what the baseline side is asked for; None: the first that each server lists.
+    """
 
     def __init__(
         self,
@@ -31,8 +34,9 @@ class ServiceProbe:
     ) -> None:
         self._clock = clock or SystemClock()
         self._baseline, self._speculative = (
-            [_Watched(ServerProbe(settings, model, self._clock)) for settings in side]
-            for side in (baseline, speculative)
+            [_Watched(ServerProbe(settings, asked, self._clock)) for settings in side]
+            # The two sides may serve the model under different names.
+            for side, asked in ((baseline, model), (speculative, None))
         )
 
     def complete_baseline(self, timeout: float) -> tuple[Completion, ...]:

@@ -65,12 +65,15 @@ def test_two_looks_never_ask_the_same(server: OpenAI) -> None:
     assert first != second
 
 
-def test_a_model_that_is_configured_is_asked_for(server: OpenAI) -> None:
-    probe: Probe = ServiceProbe([], [target(server.url)], model="mine")
-    (found,) = probe.complete_speculative(10.0)
+def test_a_model_that_is_configured_is_asked_for_on_the_baseline_side(server: OpenAI) -> None:
+    side = [target(server.url)]
+    probe: Probe = ServiceProbe(side, side, model="mine")
+    (found,) = probe.complete_baseline(10.0)
     assert found.error is None
     assert server.paths == ["/v1/completions"]
     assert server.bodies[0]["model"] == "mine"
+    probe.complete_speculative(10.0)
+    assert server.bodies[1]["model"] != "mine"
 
 
 def test_a_server_that_only_chats_is_asked_so_from_then_on(server: OpenAI) -> None:

@@ -247,6 +247,15 @@ class Book:
         self._open()
         return [command for command in self.waiting if command.service == service]
 
+    def ask(self, command: Command) -> None:
+        """An operator writes an order."""
+        self.waiting.append(command)
+
+    def lead(self) -> int:
+        """Another process takes the lease."""
+        self.fence += 1
+        return self.fence
+
     def save(self, record: Record, fence: int) -> None:
         self._fuse.burn()
         self._open()
@@ -272,8 +281,7 @@ class Held:
     """The lease of one process."""
 
     def __init__(self, book: Book) -> None:
-        book.fence += 1
-        self.number: int | None = book.fence
+        self.number: int | None = book.lead()
         self.left = 30.0
 
     def fence(self) -> int | None:
@@ -286,11 +294,13 @@ class Held:
 class Stage:
     """Plays a story: traffic flows, pages are judged, orders come, processes die."""
 
-    def __init__(self, policy: Policy = POLICY, *, fuse: Fuse | None = None) -> None:
+    def __init__(
+        self, policy: Policy = POLICY, *, fuse: Fuse | None = None, book: Book | None = None
+    ) -> None:
         self.clock = FakeClock(NOON)
         self.world = World(self.clock)
         self.fuse = fuse or Fuse()
-        self.book = Book(self.fuse)
+        self.book = book or Book(self.fuse)
         self.policy = policy
         self.identity: Identity = SERVER
         self.speedup: Estimate | None = GAIN
@@ -345,7 +355,7 @@ class Stage:
     def order(self, order: Order, **changes: object) -> None:
         key = f"o{len(self.book.waiting)}-{self.clock.utc()}"
         command = Command(key, "chat", order, "anna", self.clock.utc(), **changes)  # type: ignore[arg-type]
-        self.book.waiting.append(command)
+        self.book.ask(command)
 
     def run(self, seconds: float, *, until: Phase | None = None, tick: float = TICK) -> None:
         """Lets time pass, until a phase is reached where one is named."""
