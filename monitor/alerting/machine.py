@@ -144,6 +144,8 @@ def step(
     messages = []
     for name, state in after.items():
         muted = _muted_by(name, own, after)
+        if muted is None and facts.moving:
+            muted = _spoken_for(name, own)
         after[name], message = _tell(own[name], states.get(name), state, facts, muted)
         messages += [message] if message is not None else []
     gone = {name: state for name, state in states.items() if name not in own}
@@ -327,6 +329,17 @@ def _muted_by(name: str, rules: Mapping[str, Rule], states: States) -> Rule | No
         named = name in mutes or EVERYTHING in mutes
         if named and other != name and state.state is State.FIRING:
             return rules[other]
+    return None
+
+
+def _spoken_for(name: str, rules: Mapping[str, Rule]) -> Rule | None:
+    """The rule with a vote that asked, or could have asked, for a rollback for this reason.
+
+    While one is under way it tells of itself, and figures change because traffic moves.
+    """
+    for rule in rules.values():
+        if rule.votes_for_rollback and (rule.id == name or name in rule.mutes):
+            return rule
     return None
 
 

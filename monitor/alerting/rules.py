@@ -140,6 +140,8 @@ class Facts:
     threshold: float = 0.40
     threshold_is_set: bool = False
     """Whether somebody set the threshold for this very service."""
+    moving: bool = False
+    """Whether a rollback moves traffic now, which speaks for the rules that voted for it."""
     document: Callable[[], Mapping[str, Any]] = dict
     """Makes the document of the assessment; only called where a notification carries it."""
 

@@ -30,7 +30,22 @@ def _service(service: Mapping[str, Any], now: float) -> Group:
     line.append_text(text(f"  {service['service']}", "bold", _NAME))
     if service["since"]:
         line.append_text(text(f"  for {format_age(service['since'], now)}", "dim"))
-    return Group(line, *(_target(target, now) for target in service["targets"]), Text())
+    rollback = service["rollback"]
+    moved = () if rollback["state"] == "idle" else (_rollback(rollback, now),)
+    return Group(line, *(_target(target, now) for target in service["targets"]), *moved, Text())
+
+
+def _rollback(rollback: Mapping[str, Any], now: float) -> Padding:
+    """Where a rollback stands; nothing is said of a service that is only watched for one."""
+    said = f"rollback {rollback['state']}, mode {rollback['mode']}"
+    if rollback["baseline_share"]:
+        said += f", {100.0 * rollback['baseline_share']:.4g} % at the baseline side"
+    if rollback["since"]:
+        said += f", for {format_age(rollback['since'], now)}"
+    parts = [text(said, "bold")]
+    if rollback["why"]:
+        parts.append(text(rollback["why"]))
+    return Padding(Group(*parts), (0, 0, 0, 2))
 
 
 def _target(target: Mapping[str, Any], now: float) -> Padding:

@@ -31,8 +31,8 @@ def status(
     """Show the latest verdict on every service, from the database alone."""
     now = SystemClock().utc()
     with stored(database_url(database, config)) as repository:
-        found = repository.statuses()
-    document = stored_status(found, now)
+        found, rollbacks = repository.statuses(), repository.rollbacks.states()
+    document = stored_status(found, rollbacks, now)
     services = document["services"]
     if json:
         print_json(document)

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 import structlog
 
 from monitor.clock import Clock
+from monitor.daemon.rollbacks import Rollbacks
 from monitor.daemon.timeline import FARTHEST, Timeline
 from monitor.daemon.worker import Worker
 from monitor.model import Increment, StoreError
+from monitor.rollback.ports import Lease
 from monitor.settings import DaemonSettings, TargetSettings
 from monitor.store.alerts import AlertNews
 from monitor.store.repository import Repository
@@ -40,6 +42,7 @@ class Crew:
     sink: Callable[[RoundRow], None]
     """Takes the rows that the workers make."""
     upkeep: Upkeep
+    rollbacks: Rollbacks
 
     def build(self, targets: Iterable[TargetSettings]) -> dict[str, Worker]:
         """The workers for ``targets``; those whose settings did not change are kept."""
@@ -62,6 +65,10 @@ class Crew:
         """Goes on with other settings and the workers built for them; how many were kept."""
         self.curves.configure(settings.targets, self.timeline.now())
         self.upkeep.retention = settings.retention
+        self.rollbacks.configure(settings)
+        for name, worker in self.workers.items():
+            if name not in workers:
+                self.rollbacks.forget(worker.settings)
         before, self.settings, self.workers = self.workers, settings, workers
         return sum(before.get(name) is worker for name, worker in workers.items())
 
@@ -89,6 +96,8 @@ class Crew:
             curves=self.curves,
             neighbours=self.neighbours,
             rules=lambda: self.settings.rules,
+            moving=lambda: self.rollbacks.is_moving(target.service),
+            witness=self.rollbacks.take,
         )
 
     def restore_worker(self, stored: StoredState, known: TargetStatus) -> None:
@@ -119,6 +128,7 @@ def muster(
     repository: Repository,
     clock: Clock,
     sink: Callable[[RoundRow], None],
+    lease: Lease,
 ) -> Crew:
     """The workers for ``settings``, where the last process left them, however it ended."""
     states = repository.load_states()
@@ -133,7 +143,17 @@ def muster(
     curves.refresh()
     curves.configure(settings.targets, timeline.now())
     upkeep = repository.upkeep(settings.retention)
-    crew = Crew(settings, {}, timeline, curves, Neighbours(), clock, repository, sink, upkeep)
+    rollbacks = Rollbacks(
+        repository,
+        lease,
+        clock=clock,
+        now=timeline.now,
+        baseline_of=lambda target: curves.choose(target).baseline,
+    )
+    rollbacks.configure(settings)
+    crew = Crew(
+        settings, {}, timeline, curves, Neighbours(), clock, repository, sink, upkeep, rollbacks
+    )
     crew.workers = crew.build(settings.targets)
     statuses = repository.statuses()
     known = {target.target: target for service in statuses for target in service.targets}

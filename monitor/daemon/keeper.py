@@ -75,14 +75,14 @@ class Keeper:
             return 0.0
         return max(0.0, self._until - self._clock.monotonic())
 
-    def release(self) -> None:
-        """Gives the lease back, if it is ours and the database answers."""
+    def release(self, *, give_back: bool = True) -> None:
+        """Keeps the lease no longer; gives it back, if it is ours and the database answers."""
         fence, self._fence = self._fence, None
         self._ending.set()
         if self._thread is not None:
             self._thread.join()
             self._thread = None
-        if fence is None:
+        if fence is None or not give_back:
             return
         try:
             self._leases.release(DAEMON, fence)

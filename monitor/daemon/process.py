@@ -138,7 +138,9 @@ class Daemon:
         """The document of ``monitor status --json``: from memory, or what the leader stored."""
         if self._watch is not None:
             return self._watch.status()
-        return stored_status(Repository(self._engine).statuses(), self._clock.utc())
+        repository = Repository(self._engine)
+        stored = repository.rollbacks.states()
+        return stored_status(repository.statuses(), stored, self._clock.utc())
 
     # -- start -----------------------------------------------------------------------------
 
@@ -184,7 +186,14 @@ class Daemon:
         self.started.set()
 
     def _new_watch(self, fence: int) -> Watch:
-        watch = Watch(self._settings, self._engine, guard(DAEMON, fence), self._clock, self._rate)
+        watch = Watch(
+            self._settings,
+            self._engine,
+            guard=guard(DAEMON, fence),
+            lease=self._keeper,
+            clock=self._clock,
+            rate=self._rate,
+        )
         watch.start()
         return watch
 
@@ -261,7 +270,8 @@ class Daemon:
         _log.info("stopping", within_seconds=self._settings.shutdown_seconds)
         left = self._until_deadline()
         flushed = self._watch is None or self._watch.stop(left)
-        self._keeper.release()
+        # Nobody may take over while we still act: then the lease must run out by itself.
+        self._keeper.release(give_back=self._watch is None or not self._watch.is_acting)
         if not self._web.stop(left(1.0)):
             _log.warning("the web server did not end in time")
         self._engine.dispose()

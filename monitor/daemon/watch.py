@@ -18,6 +18,7 @@ from monitor.daemon.rounds import Rounds
 from monitor.daemon.worker import Worker
 from monitor.daemon.writer import Writer
 from monitor.report import to_document
+from monitor.rollback.ports import Lease
 from monitor.settings import DaemonSettings, RollbackSettings
 from monitor.store.lease import Guard
 from monitor.store.repository import Adoption, Repository
@@ -38,6 +39,7 @@ class Watch:
         settings: what to begin with.
         engine: the open database.
         guard: refuses what is written once another process has the lease.
+        lease: the lease itself, without which no traffic is moved.
         clock: where time comes from.
         rate: how many of its seconds pass in one of the machine's.
     """
@@ -46,7 +48,9 @@ class Watch:
         self,
         settings: DaemonSettings,
         engine: Engine,
+        *,
         guard: Guard,
+        lease: Lease,
         clock: Clock,
         rate: float,
     ) -> None:
@@ -55,11 +59,12 @@ class Watch:
         self._repository = Repository(engine, guard)
         self._writer = Writer(self._repository, clock, errand=self._run_errands)
         self._adopt(adoption(settings))
-        self._crew: Crew = muster(settings, self._repository, clock, self._writer.put)
+        self._crew: Crew = muster(settings, self._repository, clock, self._writer.put, lease)
         self._delivery = Delivery(self._repository.alerts.outbox, clock)
         self._rounds: Rounds[Worker] = Rounds(self._machine, self._submit, rate)
         self._rounds.plan(self._crew.workers.values())
         self._first_round_done = False
+        self.is_acting = False
         self._waiting: Mapping[str, tuple[int, float]] = {}
 
     def start(self) -> None:
@@ -68,6 +73,7 @@ class Watch:
         self._pool = Pool()
         self._writer.start()
         self._rounds.start()
+        self._crew.rollbacks.start()
 
     def look_after(self) -> None:
         """To be called about once a second: notices when rounds have stopped."""
@@ -102,9 +108,14 @@ class Watch:
     def stop(self, left: Callable[[float], float]) -> bool:
         """Ends everything in order; False when rows were left behind.
 
+        Afterwards ``is_acting`` tells whether an act of a rollback did not end in time.
+
         Args:
             left: the seconds that a share of the time still allowed comes to.
         """
+        self.is_acting = not self._crew.rollbacks.stop(left(0.4))
+        if self.is_acting:
+            _log.warning("an act of a rollback did not end in time; it is observed later")
         self._rounds.stop()
         self._end_scrapes(left(0.5))
         flushed = self._writer.stop(left(0.75))
@@ -139,6 +150,8 @@ class Watch:
             write_age=writer.age(),
             space=self._crew.upkeep.space,
             receivers=self._receivers(),
+            rollbacks=self._crew.rollbacks.views(),
+            frozen=self._crew.rollbacks.frozen,
         )
 
     def status(self) -> dict[str, Any]:
@@ -158,7 +171,8 @@ class Watch:
                     now=now,
                 )
             )
-        return status_document(services)
+        rollbacks = {view.service: view for view in self._crew.rollbacks.views()}
+        return status_document(services, rollbacks)
 
     # -- inside ----------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from monitor.health.ledger import add
 from monitor.health.orders import Order
 from monitor.model import Alarm, Assessment, Counts, Increment, ScrapeError, StoreError, Verdict
 from monitor.pipeline import NoPage, Page, Tick
+from monitor.rollback.evidence import Look
 from monitor.settings import TargetSettings
 from monitor.sources.errors import FetchError
 from monitor.sources.scrape import Scraper
@@ -69,6 +70,8 @@ class Worker:
         curves: Curves | None = None,
         neighbours: Neighbours | None = None,
         rules: Callable[[], Sequence[Rule]] = tuple,
+        moving: Callable[[], bool] = bool,
+        witness: Callable[[TargetSettings, Look, bytes | None], None] = lambda *_: None,
     ) -> None:
         self.settings = settings
         self.problem: str | None = None
@@ -85,7 +88,10 @@ class Worker:
         self._predecessor = predecessor
         self._recall = recall
         self._neighbours = neighbours or Neighbours()
-        self._turn = Turn(settings, rules=rules, curves=curves, neighbours=self._neighbours)
+        self._turn = Turn(
+            settings, rules=rules, curves=curves, neighbours=self._neighbours, moving=moving
+        )
+        self._witness = witness
         self._turn.latest = predecessor.latest if predecessor else None
         self._alarms: tuple[Alarm, ...] = ()
         # Bound once: a logger made for each decision costs more than what it does not write.
@@ -244,6 +250,9 @@ class Worker:
             del self._orders[key]
         self.problem, self.at = tick.problem, now
         self._alarms = self._turn.pipeline.alarms()
+        alerts = self._turn.alerts
+        look = Look(tick.assessment, tick.fresh, alerts.votes, alerts.is_flapping())
+        self._witness(self.settings, look, seen.metrics if isinstance(seen, Page) else None)
         self._sink(row)
         self._log_decision(tick)
         return tick

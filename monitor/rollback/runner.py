@@ -35,10 +35,17 @@ class Runner:
         lease: the lease of this process.
         clock: for durations.
         now: the time, UTC (``Timeline.now``).
+        rate: how many seconds of ``clock`` pass in one of the machine's.
     """
 
     def __init__(
-        self, *, journal: Journal, lease: Lease, clock: Clock, now: Callable[[], float]
+        self,
+        *,
+        journal: Journal,
+        lease: Lease,
+        clock: Clock,
+        now: Callable[[], float],
+        rate: float = 1.0,
     ) -> None:
         self.errors: Counter[str] = Counter()
         """Turns that ended in an error, by service."""
@@ -46,6 +53,7 @@ class Runner:
         self._lease = lease
         self._clock = clock
         self._now = now
+        self._rate = rate
         self._policy = FleetPolicy()
         self._fleet = Fleet()
         self._fence: int | None = None
@@ -143,7 +151,7 @@ class Runner:
         while not self._stopping.is_set():
             self._wake.clear()
             self.sweep()
-            self._wake.wait(IDLE_PACE)
+            self._wake.wait(IDLE_PACE / self._rate)
 
     def _attend(self, executor: Executor) -> None:
         """Stays with one service until its plan is over."""
@@ -154,7 +162,7 @@ class Runner:
         ):
             seconds = self._turn(executor)
             # An order must not wait for the next look.
-            self._stopping.wait(min(seconds, IDLE_PACE))
+            self._stopping.wait(min(seconds, IDLE_PACE) / self._rate)
 
     def _turn(self, executor: Executor) -> float:
         """One turn. Never raises: one service must not hurt another."""

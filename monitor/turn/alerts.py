@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import structlog
 
-from monitor.alerting.machine import AlertState, applying, close, step
+from monitor.alerting.machine import AlertState, applying, close, step, votes
 from monitor.alerting.model import Notification, State
 from monitor.alerting.rules import Facts, Rule
 from monitor.model import Alarm, StoreError
@@ -26,9 +26,17 @@ class Alerts:
     alerts go on from where that transaction left them.
     """
 
-    def __init__(self, target: TargetSettings, rules: Callable[[], Sequence[Rule]]) -> None:
+    def __init__(
+        self,
+        target: TargetSettings,
+        rules: Callable[[], Sequence[Rule]],
+        moving: Callable[[], bool] = bool,
+    ) -> None:
+        self.votes: tuple[str, ...] = ()
+        """The rules that vote for a rollback by the last tick."""
         self._target = target
         self._rules = rules
+        self._moving = moving
         self._states: Mapping[str, AlertState] = {}
         self._all: Sequence[Rule] = ()
         self._own: Mapping[str, Rule] = {}
@@ -62,6 +70,13 @@ class Alerts:
             for name, state in self._states.items()
         )
 
+    def is_flapping(self) -> bool:
+        """Whether an alert of a rule with a vote comes and goes."""
+        return any(
+            state.flapping and rule in self._own and self._own[rule].votes_for_rollback
+            for rule, state in self._states.items()
+        )
+
     def take(self, tick: Tick, alarms: tuple[Alarm, ...], now: float) -> AlertNews:
         """Takes in a tick; what to store and to tell of it."""
         target, before = self._target, self._states
@@ -75,10 +90,12 @@ class Alerts:
             threshold=target.judge.threshold,
             threshold_is_set=target.threshold_is_set,
             document=lambda: to_document(tick.assessment),
+            moving=self._moving(),
         )
         if (rules := self._rules()) is not self._all:
             self._all, self._own = rules, applying(rules, facts)
         self._states, told = step(self._own, before, facts, now, target.interval)
+        self.votes = votes(self._own.values(), self._states, facts)
         return _news(target.name, before, self._states, told)
 
 

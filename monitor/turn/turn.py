@@ -43,6 +43,7 @@ class Turn:
         rules: gives all alert rules in force.
         curves: what targets are compared with; None compares only with a configured curve.
         neighbours: what the replicas of each service say of themselves.
+        moving: whether traffic of the service is being moved now.
     """
 
     def __init__(
@@ -52,13 +53,14 @@ class Turn:
         rules: Callable[[], Sequence[Rule]] = tuple,
         curves: Curves | None = None,
         neighbours: Neighbours | None = None,
+        moving: Callable[[], bool] = bool,
     ) -> None:
         self.settings = settings
         self.latest: Assessment | None = None
         self.verdict: Verdict | None = None
         self.since: float | None = None
         """Since when the verdict holds, whatever its cause and action were."""
-        self.alerts = Alerts(settings, rules)
+        self.alerts = Alerts(settings, rules, moving)
         self._curves = curves
         self._neighbours = neighbours or Neighbours()
         self._begin_anew()

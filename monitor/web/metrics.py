@@ -19,6 +19,7 @@ from monitor import __version__
 from monitor.store.space import Space
 from monitor.web.families import TARGET_LABELS, counter, gauge
 from monitor.web.judged import judged
+from monitor.web.moved import moved
 from monitor.web.told import told
 from monitor.web.view import Health, Monitored, TargetView
 
@@ -65,6 +66,7 @@ class MonitorCollector(Collector):
         if health.space is not None:
             yield from _space(health.space)
         yield from told(health.receivers)
+        yield from moved(health.rollbacks, health.frozen)
         yield from judged(targets)
         yield from _scrapes(targets)
 

@@ -8,9 +8,14 @@ from typing import Any
 
 from monitor.model import Verdict
 from monitor.report import iso
+from monitor.rollback.model import Phase
+from monitor.rollback.state import State
+from monitor.store.rollbacks import StoredRollback
 from monitor.store.rows import ServiceStatus, TargetStatus
+from monitor.web.view import RollbackView
 
 SCHEMA = "monitor.status/1"
+_IDLE: dict[str, Any] = {"mode": "observe", "state": "idle"}
 STALE_SECONDS = 900.0
 """Three times the longest interval: without a look for so long, nothing is known any more."""
 
@@ -32,18 +37,39 @@ SEVERITY = (
 """What the verdict on a service is when its targets differ: the first of these that occurs."""
 
 
-def status_document(services: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
-    """The whole document from the targets of each service."""
+def status_document(
+    services: Mapping[str, Sequence[Mapping[str, Any]]], rollbacks: Mapping[str, RollbackView]
+) -> dict[str, Any]:
+    """The whole document from the targets and the rollback of each service."""
     return {
         "schema": SCHEMA,
-        "services": [_service(name, targets) for name, targets in sorted(services.items())],
+        "services": [
+            _service(name, targets, rollbacks.get(name))
+            for name, targets in sorted(services.items())
+        ],
     }
 
 
-def stored_status(statuses: Sequence[ServiceStatus], now: float) -> dict[str, Any]:
+def stored_status(
+    statuses: Sequence[ServiceStatus], rollbacks: Mapping[str, StoredRollback], now: float
+) -> dict[str, Any]:
     """The whole document from the database alone."""
     return status_document(
-        {status.service: [_stored_target(t, now) for t in status.targets] for status in statuses}
+        {status.service: [_stored_target(t, now) for t in status.targets] for status in statuses},
+        {name: _stored_rollback(stored) for name, stored in rollbacks.items()},
+    )
+
+
+def _stored_rollback(stored: StoredRollback) -> RollbackView:
+    state = State.from_json(stored.state) if stored.state else State(stored.service)
+    return RollbackView(
+        service=stored.service,
+        mode=stored.mode,
+        phase=stored.phase,
+        plan=stored.plan,
+        share=state.share,
+        since=state.since or None,
+        why=state.why or None,
     )
 
 
@@ -84,7 +110,9 @@ def target_document(
     }
 
 
-def _service(name: str, targets: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _service(
+    name: str, targets: Sequence[Mapping[str, Any]], rollback: RollbackView | None
+) -> dict[str, Any]:
     # The plain servers of a service are there to be compared with, not to be judged.
     judged = [t for t in targets if t["role"] != "baseline"] or list(targets)
     words = {t["verdict"] for t in judged}
@@ -96,5 +124,17 @@ def _service(name: str, targets: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "since": min(since, default=None),
         "targets": list(targets),
         "alerts": [],
-        "rollback": {"mode": "observe", "state": "idle"},
+        "rollback": _IDLE if rollback is None else _rollback(rollback),
+    }
+
+
+def _rollback(view: RollbackView) -> dict[str, Any]:
+    idle = view.phase == Phase.ARMED
+    return {
+        "mode": view.mode,
+        "state": "idle" if idle else view.phase,
+        "plan": view.plan,
+        "baseline_share": view.share,
+        "since": None if idle or view.since is None else iso(view.since),
+        "why": view.why,
     }

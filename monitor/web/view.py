@@ -54,6 +54,26 @@ class TargetView:
 
 
 @dataclass(frozen=True, slots=True)
+class RollbackView:
+    """Where the rollback of one service stands."""
+
+    service: str
+    mode: str
+    phase: str
+    plan: str | None
+    share: float
+    """Share of the traffic that the baseline side has by the plan."""
+    since: float | None
+    why: str | None
+    acts: Mapping[str, int] = field(default_factory=dict)
+    """Tries of acts since the start, by how they ended."""
+    errors: int = 0
+    """Turns that ended in an error."""
+    is_hurt: bool = False
+    """Whether its windows ask for a rollback now."""
+
+
+@dataclass(frozen=True, slots=True)
 class ReceiverView:
     """What became of the messages for one receiver."""
 
@@ -92,6 +112,9 @@ class Health:
     """When the configuration was last loaded with success."""
     config_hash: str = ""
     receivers: Sequence[ReceiverView] = ()
+    rollbacks: Sequence[RollbackView] = ()
+    frozen: str | None = None
+    """Why no traffic is moved because too many services are hurt at once."""
     fence: int | None = None
     """Number of the lease under which it leads; None while it does not."""
     space: Space | None = None

@@ -383,3 +383,34 @@ def test_the_documentation_names_every_rule_and_every_key() -> None:
         assert f"| [{rule.id}](runbooks/{rule.id}.md) | {rule.severity.value} |" in page
     for name, field in RuleEntry.model_fields.items():
         assert f"| `{field.alias or name}` |" in page
+
+
+def told_of(rule_ids: tuple[str, ...], looks: list[Facts]) -> list[tuple[str, Reason]]:
+    """What is told over some looks, a quarter of a minute apart, by rules without patience."""
+    impatient = {
+        rule.id: replace(rule, hold_seconds=0.0, hold_windows=1)
+        for rule in load_rules([]).rules
+        if rule.id in rule_ids
+    }
+    states: dict[str, AlertState] = {}
+    told = []
+    for number, look in enumerate(looks):
+        at = NOW + 15.0 * number
+        seen = replace(look, assessment=replace(look.assessment, at=at))
+        states, messages = step(impatient, states, seen, at, 15.0)
+        told += [(message.rule, message.reason) for message in messages]
+    return told
+
+
+def test_a_rollback_speaks_for_the_rules_that_vote_for_it_and_for_all_they_mute() -> None:
+    bad = facts(f"{HARMFUL} acceptance_rate=0.1..0.2 threshold=0.40")
+    quiet = [replace(bad, moving=True)] * 3
+    for rule in ("harmful", "acceptance_below_threshold"):
+        assert told_of((rule, "harmful"), quiet) == []
+    # What fired meanwhile and still does is told afterwards.
+    assert told_of(("harmful",), [*quiet, bad]) == [("harmful", Reason.FIRST)]
+
+
+def test_a_rollback_is_no_reason_to_be_silent_about_a_server_that_is_down() -> None:
+    down = replace(facts("1m down"), moving=True)
+    assert told_of(("target_down", "harmful"), [down]) == [("target_down", Reason.FIRST)]
