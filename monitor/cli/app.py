@@ -24,6 +24,7 @@ _COMMANDS = {
     "compare": "monitor.cli.compare",
     "alerts": "monitor.cli.alerts",
     "silence": "monitor.cli.silence",
+    "rollback": "monitor.cli.rollback",
     "baseline": "monitor.cli.baseline",
     "config": "monitor.cli.config",
     "db": "monitor.cli.db",

@@ -23,6 +23,7 @@ from monitor.demo.servers import ScaledClock
 from monitor.health.baseline import Baseline, BaselinePoint
 from monitor.health.judging import JudgeSettings
 from monitor.rollback.actuators.hook import HookAccess, HookActuator
+from monitor.rollback.server_probe import TOKENS
 from monitor.rollback.settings import (
     Limits,
     Mode,
@@ -93,7 +94,7 @@ class Side:
         return self._world.step if self._speculates else STEP_SECONDS
 
     def _page(self, running: float, steps: float) -> bytes:
-        probed = 16.0 * len(self.server.bodies)
+        probed = float(TOKENS * len(self.server.bodies))
         accepted = 0.5 if self._speculates else 0.0
         requests = steps / 200.0
         tokens = steps * (1.0 + accepted) + requests + probed
