@@ -21,7 +21,7 @@ from monitor.rollback.actuators.base import Actuator, Starter
 from monitor.rollback.settings import FleetPolicy, Policy
 
 DEFAULT_INTERVAL = 15.0
-DEFAULT_LEASE = 30.0
+DEFAULT_LEASE = 45.0
 
 __all__ = [
     "DEFAULT_INTERVAL",

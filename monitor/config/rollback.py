@@ -29,6 +29,8 @@ from monitor.rollback.settings import (
 from monitor.weekly import parse_weekly
 
 _VOTING, _LIMITS, _PRECHECK, _START = Voting(), Limits(), Precheck(), Start()
+_LEASE_FOR_ACTS = 0.75
+"""Share of the lease that is surely left at any time, less a margin."""
 _NO_CURES: dict[Cause | None, Cure] = {}
 _SHIFT, _VERIFY, _TRIAL, _FLEET = Shift(), Verify(), Trial(), FleetPolicy()
 
@@ -246,11 +248,15 @@ class _Service(Protocol):
     def baseline(self) -> _Side | None: ...
 
 
-def misfits(services: Sequence[_Service]) -> Iterator[Problem]:
-    """What does not fit together."""
+def misfits(services: Sequence[_Service], lease: float) -> Iterator[Problem]:
+    """What does not fit together, also with the time of the daemon's lease."""
     for index, service in enumerate(services):
         if service.rollback is not None:
-            yield from _misfits(("services", index, "rollback"), service.rollback, service)
+            at = ("services", index, "rollback")
+            yield from _misfits(at, service.rollback, service)
+            if service.rollback.shift.act_timeout > _LEASE_FOR_ACTS * lease:
+                message = "is too long for the lease: an act must be over before that can run out"
+                yield Problem((*at, "shift", "act_timeout"), message, depends=(("lease",),))
 
 
 def unknown_rules(

@@ -239,7 +239,7 @@ class Config(Section):
     )
     token_env: EnvironmentName | None = Field(None, description="Variable that holds it.")
     shutdown_timeout: Duration = Field(10.0, description="Time to finish work at the end.")
-    lease: Annotated[Duration, Field(ge=1, le=3600)] = Field(
+    lease: Annotated[Duration, Field(ge=10, le=3600)] = Field(
         DEFAULT_LEASE,
         description="Of several daemons on one database one leads; after so long without a sign "
         "of it, another takes over.",

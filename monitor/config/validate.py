@@ -198,7 +198,7 @@ def _misfits(config: Config) -> Iterator[Problem]:
     yield from repeated_names("services", (service.name for service in config.services))
     yield from _repeated_targets(config)
     yield from receiver_misfits(config)
-    yield from rollback_misfits(config.services)
+    yield from rollback_misfits(config.services, config.lease)
     for index, service in enumerate(config.services):
         baseline = service.baseline
         if baseline is not None and baseline.curve is None and not baseline.targets:

@@ -12,8 +12,8 @@ from monitor.model import StoreError
 from monitor.store.holder import Holder, this_process
 from monitor.store.lease import DAEMON, Leases
 
-RENEWALS = 3
-"""How often a lease is renewed within its time."""
+RENEWALS = 6
+"""How often a lease is renewed within its time: what is left of it must be enough for an act."""
 
 _log = structlog.get_logger(__name__)
 

@@ -76,6 +76,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
 
+Handler = _Handler
+
+
 @contextmanager
 def hook(key: str | None = None) -> Iterator[Hook]:
     """A hook that runs until the block is left."""

@@ -117,6 +117,10 @@ def test_all_knobs_reach_the_policy() -> None:
         ),
         ({"shift": {"steps": [0.5, 0.5]}}, "shift.steps: must ascend, each share once"),
         ({"shift": {"steps": [0.5, 1.5]}}, "shift.steps[1]: must be less than or equal to 1"),
+        (
+            {"shift": {"act_timeout": "40s"}},
+            "shift.act_timeout: is too long for the lease: an act must be over before that",
+        ),
         ({"actuator": {}}, "actuator: must have one of http, command"),
         ({"actuator": {"http": {"url_env": "NO_URL"}}}, "actuator.http.url_env: "),
     ],
