@@ -139,7 +139,11 @@ class Alarm(StrEnum):
     """What the detector of changes has found, and still stands by."""
 
     DROP = "drop"
+    """Acceptance has fallen."""
     RISE = "rise"
+    """Acceptance is suddenly too good."""
+    SLOWDOWN = "slowdown"
+    """The speedup has fallen at the same load."""
 
 
 class Action(StrEnum):

@@ -212,7 +212,7 @@ def _normal(document: Document) -> Rows:
     rows = []
     if reference is not None:
         rows.append(("reference", _reference(reference)))
-    for name, key in (("fall", "drop"), ("rise", "rise")):
+    for name, key in (("fall", "drop"), ("rise", "rise"), ("slowdown", "slowdown")):
         rows.append((f"evidence of a {name}", _evidence(detector[key], detector["threshold"])))
     return rows
 

@@ -273,6 +273,7 @@ def _detector(rebuilt: Rebuilt) -> dict[str, Any]:
         "counted_from": iso(points[0].start) if points else None,
         "drop": _cusum(rebuilt.watch.drop),
         "rise": _cusum(rebuilt.watch.rise),
+        "slowdown": _cusum(rebuilt.watch.pace.fall),
     }
 
 
@@ -319,6 +320,7 @@ def _shown_from(rebuilt: Rebuilt, case: Case | None, shown: float) -> float:
     causes = [
         rebuilt.watch.drop.changed_at,
         rebuilt.watch.rise.changed_at,
+        rebuilt.watch.pace.fall.changed_at,
         rate.at if rate is not None else None,
     ]
     first = min([rebuilt.at - shown, *(at - _BEFORE for at in causes if at is not None)])

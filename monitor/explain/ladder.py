@@ -241,6 +241,8 @@ def _slower_steps(case: Case) -> Clause:
         "relative": step.relative if step is not None else None,
         "slow_from": LEAST_SLOWER,
     }
+    if past.slow_alarm is not None and past.normal is not None and not past.has_fallen:
+        return Clause("the speedup has fallen, and lower acceptance explains it", figures)
     if step is None:
         return Clause("no change of the time of a step was found", figures)
     if not past.changes.is_slower:

@@ -262,7 +262,7 @@ def _may_clear(watch: Watch) -> bool:
     """Whether an alarm might end, which takes a judgement: that is too dear for each look."""
     return any(
         cusum.alarm_at is not None and cusum.zero_since is not None
-        for cusum in (watch.drop, watch.rise)
+        for cusum in (watch.drop, watch.rise, watch.pace.fall)
     )
 
 

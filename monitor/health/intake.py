@@ -10,6 +10,7 @@ from itertools import groupby
 from monitor.health.baseline import Baseline
 from monitor.health.combine import balanced, combine
 from monitor.health.judging import JudgeSettings
+from monitor.health.pace import Pace
 from monitor.health.past import Changes
 from monitor.health.speedup import compare
 from monitor.health.verdict import Said
@@ -103,6 +104,7 @@ class Intake:
             return
         self.windows.forget_comparison()
         self.memory.step_costs.clear()
+        self.memory.watch.pace = Pace()
 
     def observe(self, sample: Sample) -> tuple[Increment, ...]:
         """Takes in one page; the increments are what the store keeps of it."""

@@ -9,6 +9,8 @@ from typing import Any
 
 from monitor.health.detect import Cusum
 from monitor.health.intake import Memory
+from monitor.health.pace import Pace, Pending
+from monitor.health.pace import Run as PaceRun
 from monitor.health.past import Changes
 from monitor.health.reference import Block, Reference
 from monitor.health.shape import Change, Kind
@@ -53,6 +55,7 @@ def to_document(state: TargetState, embed: Callable[[str], object]) -> dict[str,
 
 
 _CHANGED = ("rate", "step", "load")
+_PACE = ("expected", "loads", "squares", "number", "run_squares", "run_number")
 
 
 def _changes_to_json(changes: Changes) -> dict[str, Any]:
@@ -83,7 +86,30 @@ def _watch_to_json(watch: Watch) -> dict[str, Any]:
         "rise": _fields(watch.rise),
         "run": _fields(watch.run),
         "k": watch.k,
+        "pace": _pace_to_json(watch.pace),
     }
+
+
+def _pace_to_json(pace: Pace) -> dict[str, Any]:
+    # What still waits to be learnt is not worth keeping.
+    return {
+        **{name: getattr(pace, name) for name in _PACE},
+        "fall": _fields(pace.fall),
+        "run": _fields(pace.run),
+        "pending": _fields(pace.pending),
+    }
+
+
+def _pace(document: dict[str, Any] | None) -> Pace:
+    """The pace that was stored; a release before it was watched stored none."""
+    if document is None:
+        return Pace()
+    return Pace(
+        **{name: document[name] for name in _PACE},
+        fall=Cusum(**document["fall"]),
+        run=PaceRun(**document["run"]),
+        pending=Pending(**document["pending"]),
+    )
 
 
 def _watch(document: dict[str, Any], references: dict[str, Any]) -> Watch:
@@ -93,10 +119,11 @@ def _watch(document: dict[str, Any], references: dict[str, Any]) -> Watch:
         rise=Cusum(**document["rise"]),
         run=Run(**document["run"]),
         k=document["k"],
+        pace=_pace(document.get("pace")),
     )
 
 
-def _fields(record: Change | Cusum | Run | Track) -> dict[str, Any]:
+def _fields(record: Change | Cusum | Run | PaceRun | Pending | Track) -> dict[str, Any]:
     return {name: getattr(record, name) for name in record.__slots__}
 
 

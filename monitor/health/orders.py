@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from monitor.health.pace import Pace
 from monitor.health.target import TargetState
 from monitor.health.watch import Watch, fingerprint
 
@@ -40,9 +41,10 @@ def apply_order(state: TargetState, order: Order) -> bool:
     if order.kind is OrderKind.RESET:
         own = fingerprint(state.identity)
         kept = {key: found for key, found in watch.references.items() if key != own}
+        pace = Pace()
     else:
         reference = watch.reference(state.identity)
         reference.pin(order.rate if order.kind is OrderKind.PIN else None)
-        kept = watch.references
-    state.memory.watch = Watch(references=kept, k=watch.k)
+        kept, pace = watch.references, watch.pace
+    state.memory.watch = Watch(references=kept, k=watch.k, pace=pace)
     return True

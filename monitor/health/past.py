@@ -85,6 +85,11 @@ class Past:
     """When the detector found acceptance fallen; None while it does not."""
     drop_since: float | None = None
     rise_alarm: float | None = None
+    slow_alarm: float | None = None
+    """When the detector found the speedup fallen at the same load; None while it does not."""
+    slow_since: float | None = None
+    normal_speedup: float | None = None
+    """Learnt speedup at this load."""
     peers: Peers = NO_PEERS
     """The other replicas of the service in the same window."""
 

@@ -163,7 +163,8 @@ class TargetState:
             if not inconclusive(finding, facts):
                 break
         chosen = max(tried, key=_weight)
-        self.memory.watch.clear(now, chosen.facts.accepted.rate, past.normal)
+        watch, facts = self.memory.watch, chosen.facts
+        watch.clear(now, facts.accepted.rate, past.normal, facts.speedup)
         answer = self._with_silence(self._answer(*chosen, now), now)
         return Deliberation(answer, tuple(tried), chosen)
 
@@ -184,7 +185,7 @@ class TargetState:
     def _look_back(self, sample: Sample, now: float) -> Past:
         """What is known of the time before; changes in it are only sought now and then."""
         memory, watch = self.memory, self.memory.watch
-        sick = watch.alarmed or (memory.verdict is not None and memory.verdict[0] in _SICK)
+        sick = bool(watch.alarms) or (memory.verdict is not None and memory.verdict[0] in _SICK)
         patience = _SEEK_SICK if sick else _SEEK_WELL
         if memory.sought_at is None or now - memory.sought_at >= patience:
             memory.sought_at, memory.changes = now, self._seek_changes(sick=sick)
@@ -198,6 +199,9 @@ class TargetState:
             drop_alarm=watch.drop.alarm_at,
             drop_since=watch.drop.changed_at,
             rise_alarm=watch.rise.alarm_at,
+            slow_alarm=watch.pace.fall.alarm_at,
+            slow_since=watch.pace.fall.changed_at,
+            normal_speedup=watch.pace.expected_speedup,
             peers=self.peers,
         )
 

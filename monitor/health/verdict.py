@@ -454,14 +454,35 @@ def _slower_steps(facts: Facts) -> Finding | None:
     """Steps that take much longer than before at the same load, with acceptance as it was."""
     past = facts.past
     step = past.changes.step
-    if step is None or not past.changes.is_slower or past.has_fallen:
+    if past.has_fallen:
         return None
+    if step is None or not past.changes.is_slower:
+        return _slower_than_normal(facts)
     return Finding(
         Verdict.DEGRADED,
         Cause.STEP_COST,
         Action.RESTART,
         words.slower(step.before, step.after, facts.accepted)
         + f"; {words.since(step.at, step.error)}",
+    )
+
+
+def _slower_than_normal(facts: Facts) -> Finding | None:
+    """The same by the detector, which also finds what is small or came slowly."""
+    past = facts.past
+    if past.slow_alarm is None or past.slow_since is None or past.normal_speedup is None:
+        return None
+    rate, normal = facts.accepted.rate, past.normal
+    if normal is not None and (rate is None or rate.value < UNHEALTHY_SHARE * normal.rate):
+        # Acceptance that has sunk explains a lower speedup by itself.
+        return None
+    said = words.slower_than_normal(facts.speedup, past.normal_speedup, facts.accepted)
+    error = (past.slow_alarm - past.slow_since) / 2.0
+    return Finding(
+        Verdict.DEGRADED,
+        Cause.STEP_COST,
+        Action.RESTART,
+        f"{said}; {words.since(past.slow_since, error)}",
     )
 
 

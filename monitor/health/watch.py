@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from math import sqrt
 
 from monitor.health.detect import HARDLY_ANY, Cusum, Scrape, rate_variance, shape_for
+from monitor.health.pace import Pace
 from monitor.health.reference import HOURS, Normal, Reference, length_variance
 from monitor.model import Alarm, Counts, Estimate, Identity
 
@@ -20,6 +21,12 @@ _DEAD_LENGTH = 1.05
 def fingerprint(identity: Identity) -> str:
     """What a reference is bound to: figures of another kind of server do not compare."""
     return "|".join("" if part is None else str(part) for part in identity)
+
+
+def _contradict(one: Identity, other: Identity) -> bool:
+    """Whether two servers are of different kinds, as far as is known of both."""
+    pairs = zip(one, other, strict=True)
+    return any(a is not None and b is not None and a != b for a, b in pairs)
 
 
 @dataclass(slots=True)
@@ -52,6 +59,7 @@ class Watch:
     rise: Cusum = field(default_factory=Cusum)
     run: Run = field(default_factory=Run)
     k: float | None = None
+    pace: Pace = field(default_factory=Pace)
     _last: tuple[Identity, Reference] | None = None
 
     def reference(self, identity: Identity) -> Reference:
@@ -59,6 +67,9 @@ class Watch:
         if self._last is not None and self._last[0] is identity:
             return self._last[1]
         key = fingerprint(identity)
+        if self._last is not None and _contradict(self._last[0], identity):
+            # What a step costs another kind of server says nothing about this one.
+            self.pace = Pace()
         found = self.references.pop(key, None) or Reference()
         while len(self.references) >= _KEPT_REFERENCES:
             self.references.pop(next(iter(self.references)))
@@ -69,7 +80,11 @@ class Watch:
     @property
     def alarms(self) -> tuple[Alarm, ...]:
         """What the detectors have found that still stands."""
-        found = ((Alarm.DROP, self.drop), (Alarm.RISE, self.rise))
+        found = (
+            (Alarm.DROP, self.drop),
+            (Alarm.RISE, self.rise),
+            (Alarm.SLOWDOWN, self.pace.fall),
+        )
         return tuple(alarm for alarm, cusum in found if cusum.alarm_at is not None)
 
     @property
@@ -89,6 +104,7 @@ class Watch:
         if counts.drafts <= 0.0 or counts.draft_tokens <= 0.0 or counts.unsized_drafts > 0.0:
             return
         self._note_draft_size(counts)
+        self.pace.take(start, end, counts, healthy=healthy and not self.alarmed)
         reference = self.reference(identity)
         normal = reference.normal(end)
         if normal is not None and counts.resets <= 0.0:
@@ -103,6 +119,7 @@ class Watch:
             self.drop.reset()
             self.rise.reset()
             self.run = Run()
+            self.pace = Pace()
         if abs(k - round(k)) < _SAME_K or self.k is None:
             self.k = k
 
@@ -149,8 +166,15 @@ class Watch:
                 reference.learn_run(run.total - run.total_before, both)
             self.run = Run(total_before=run.total, number_before=run.number)
 
-    def clear(self, now: float, rate: Estimate | None, normal: Normal | None) -> None:
+    def clear(
+        self,
+        now: float,
+        rate: Estimate | None,
+        normal: Normal | None,
+        speedup: Estimate | None = None,
+    ) -> None:
         """Ends alarms whose cause is gone: no evidence for long, and a normal window."""
+        self.pace.clear(now, speedup)
         if normal is None or rate is None or rate.low is None or rate.high is None:
             return
         again = rate.low <= normal.rate <= rate.high

@@ -139,6 +139,20 @@ def slower(before: float, after: float, accepted: Acceptance) -> str:
     )
 
 
+def slower_than_normal(speedup: Estimate | None, normal: float, accepted: Acceptance) -> str:
+    """The sentence for a speedup below its own normal, which acceptance does not explain."""
+    now = times(speedup) if speedup is not None else "less"
+    rate = (
+        f" while acceptance stays at {percent(accepted.rate.value)}"
+        if accepted.rate is not None
+        else ""
+    )
+    return (
+        f"{now} of plain decoding where {normal:.2f}x is normal at this load{rate}:"
+        " the engine is slow, not the drafter"
+    )
+
+
 def in_line(rate: Estimate, normal: float, hours: int) -> str:
     """The sentence for acceptance as it always is."""
     when = "" if hours >= 24 else " at this hour"  # noqa: PLR2004

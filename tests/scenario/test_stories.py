@@ -14,7 +14,7 @@ from monitor.health import memory
 from monitor.health.baseline import Baseline, BaselinePoint
 from monitor.health.judging import JudgeSettings
 from monitor.health.target import TargetState
-from monitor.model import Action, Assessment, Cause, Increment, Verdict
+from monitor.model import Action, Alarm, Assessment, Cause, Increment, Verdict
 from monitor.pipeline import state_text
 
 PLAIN = Baseline("plain", tuple(BaselinePoint(n, 0.011 + 0.0005 * n) for n in (1.0, 8.0, 64.0)))
@@ -254,3 +254,52 @@ def test_nothing_is_learnt_to_be_normal_while_an_alert_is_open() -> None:
     watcher.state.alerted = False
     watcher.watch(180)
     assert reference.requests > 0.0
+
+
+def test_slower_steps_are_found_by_the_detector_while_acceptance_is_flat() -> None:
+    """A quarter more per step, far from a loss: too little for the shape of the past hour."""
+    watcher = Watcher(Server(), PLAIN)
+    assert watcher.watch(60 * 6).verdict is Verdict.HEALTHY
+    watch = watcher.state.memory.watch
+    assert not watch.alarms
+    rise = watcher.server.now
+    watcher.server.step *= 1.25
+    watcher.watch(30)
+    assert [*watch.alarms] == [Alarm.SLOWDOWN]
+    assert watch.pace.fall.changed_at is not None
+    assert abs(watch.pace.fall.changed_at - rise) <= 120.0
+    watcher.server.step /= 1.25
+    watcher.watch(60)
+    assert not watch.alarms
+
+
+def test_what_is_learnt_of_the_speedup_survives_a_restart_of_the_monitor() -> None:
+    watcher = Watcher(Server(), PLAIN)
+    watcher.watch(60 * 4)
+    before = watcher.state.memory.watch.pace
+    assert before.loads
+    state = TargetState("t", INTERVAL, JudgeSettings(baseline=PLAIN))
+    memory.restore(state, state_text(watcher.state), watcher.increments)
+    after = state.memory.watch.pace
+    assert (after.loads, after.fall, after.run) == (before.loads, before.fall, before.run)
+
+
+@pytest.mark.parametrize("change", [{"k": 5}, {"version": "2.0"}])
+def test_another_kind_of_server_begins_with_a_speedup_unknown(change: dict[str, object]) -> None:
+    watcher = Watcher(Server(version="1.0"), PLAIN)
+    watcher.watch(60 * 4)
+    assert watcher.state.memory.watch.pace.loads
+    for name, value in change.items():
+        setattr(watcher.server, name, value)
+    watcher.server.restart()
+    watcher.watch(10)
+    assert watcher.state.memory.watch.pace.loads == {}
+
+
+def test_another_baseline_begins_with_a_speedup_unknown() -> None:
+    watcher = Watcher(Server(), PLAIN)
+    watcher.watch(60 * 4)
+    watcher.state.use_baseline(replace(PLAIN, measured_at=1.0))
+    assert watcher.state.memory.watch.pace.loads
+    watcher.state.use_baseline(replace(PLAIN, name="another"))
+    assert watcher.state.memory.watch.pace.loads == {}
