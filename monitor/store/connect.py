@@ -55,10 +55,40 @@ def open_store(url: str, *, must_exist: bool = False) -> Engine:
     try:
         with reading(engine) as connection:
             connection.exec_driver_sql("SELECT 1")
+        if path is not None:
+            _stay_with(engine, path)
     except BaseException:
         engine.dispose()
         raise
     return engine
+
+
+def _stay_with(engine: Engine, path: Path) -> None:
+    """Refuses everything while the file at ``path`` is not the one that was opened.
+
+    SQLite goes on writing into a file that was deleted, and all of it is lost when the process
+    ends. A new connection would even begin an empty file in its place.
+    """
+    opened = _file_at(path)
+
+    def check(*_: object) -> None:
+        if _file_at(path) != opened:
+            raise StoreError(
+                f"database {path}: the file was deleted or replaced while it was in use;"
+                " put it back, or restart to go on with what is there now"
+            )
+
+    event.listen(engine, "do_connect", check)
+    event.listen(engine, "begin", check, insert=True)
+
+
+def _file_at(path: Path) -> tuple[int, int] | None:
+    """What tells a file from another one at the same place; None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def parse_url(url: str) -> URL:
