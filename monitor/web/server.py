@@ -11,6 +11,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from monitor.model import ConfigError
+from monitor.web.connection import Connection
 
 _GRACE_SECONDS = 2
 _TICK_SECONDS = 1.0
@@ -62,6 +63,7 @@ class WebServer:
         self._sock = sock
         config = uvicorn.Config(
             app,
+            http=Connection,
             lifespan="off",
             ws="none",
             log_config=None,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ from monitor.model import (
     Window,
 )
 from monitor.sources.address import is_loopback
+from monitor.web import connection
 from monitor.web.app import create_app
 from monitor.web.guard import check_exposure
 from monitor.web.server import WebServer, listen
@@ -111,6 +113,10 @@ class Client:
             return response.status, response.read().decode()
         finally:
             connection.close()
+
+    @property
+    def address(self) -> tuple[str, int]:
+        return "127.0.0.1", self._port
 
     def own(self) -> str:
         return f"127.0.0.1:{self._port}"
@@ -311,3 +317,51 @@ def test_listening_elsewhere_without_a_token_is_refused() -> None:
     for host in ("127.0.0.1", "localhost", "::1", "[::1]", "127.1.2.3"):
         assert is_loopback(host)
         check_exposure(host, None)
+
+
+# -- connections that say nothing ----------------------------------------------------------------
+
+
+def is_closed_by_the_server(sock: socket.socket) -> bool:
+    """Waits for the end; fails by the timeout of the socket if it never comes."""
+    try:
+        return sock.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+@pytest.mark.parametrize(
+    "said", [b"", b"GET /livez HTTP/1.1\r\nHost: ", b"POST /-/reload HTTP/1.1\r\n"]
+)
+def test_a_connection_that_never_finishes_a_request_is_closed(
+    daemon: FakeDaemon, said: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "REQUEST_SECONDS", 0.05)
+    with serving(daemon) as client, socket.create_connection(client.address, 30) as sock:
+        sock.sendall(said)
+        assert is_closed_by_the_server(sock)
+        assert client.ask("/livez")[0] == 200
+
+
+def test_a_body_that_never_ends_is_given_up(
+    daemon: FakeDaemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "REQUEST_SECONDS", 0.05)
+    with serving(daemon) as client, socket.create_connection(client.address, 30) as sock:
+        head = f"POST /nowhere HTTP/1.1\r\nHost: {client.own()}\r\nContent-Length: 9\r\n\r\n"
+        sock.sendall(head.encode() + b"x")
+        while not is_closed_by_the_server(sock):
+            pass
+
+
+def test_connections_beyond_the_limit_are_closed_and_the_others_stay(
+    daemon: FakeDaemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "MOST_CONNECTIONS", 2)
+    with serving(daemon) as client, ExitStack() as stack:
+        first, _, third = (
+            stack.enter_context(socket.create_connection(client.address, 30)) for _ in range(3)
+        )
+        assert is_closed_by_the_server(third)
+        first.sendall(f"GET /livez HTTP/1.1\r\nHost: {client.own()}\r\n\r\n".encode())
+        assert first.recv(64).startswith(b"HTTP/1.1 200")
