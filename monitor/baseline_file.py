@@ -10,12 +10,16 @@ from typing import Any, NoReturn
 
 from monitor.config import files
 from monitor.config.problems import did_you_mean
-from monitor.health.baseline import Baseline, BaselinePoint
+from monitor.health.baseline import (
+    FASTEST_TPOT,
+    SLOWEST_TPOT,
+    Baseline,
+    BaselinePoint,
+)
 from monitor.model import ConfigError, Engine, Identity
 
 _MAX_BYTES = 1_000_000
 _MAX_POINTS = 10_000
-_SLOWEST_TPOT = 10.0
 _KEYS = ("name", "points", "fingerprint")
 _POINT_KEYS = ("running", "tpot", "seconds")
 _FINGERPRINT_KEYS = ("engine", "engine_version", "model", "tensor_parallel")
@@ -93,9 +97,9 @@ class _Reader:
         seconds = entry.get("seconds") or 0.0
         if seconds:
             seconds = self._positive(f"{place}.seconds", seconds)
-        if tpot is not None and tpot > _SLOWEST_TPOT:
+        if tpot is not None and not FASTEST_TPOT <= tpot <= SLOWEST_TPOT:
             self.mistakes.append(
-                f"{place}.tpot: more than {_SLOWEST_TPOT:g} seconds per token; "
+                f"{place}.tpot: {tpot:g} seconds per token cannot be (10 µs to 10 s can); "
                 "was it given in milliseconds?"
             )
         if running is None or tpot is None or seconds is None:

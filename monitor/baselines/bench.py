@@ -16,9 +16,10 @@ from http import HTTPStatus
 from itertools import count
 
 from monitor.baselines.prompts import prompt_for
-from monitor.baselines.runs import FASTEST_TPOT, Run
+from monitor.baselines.runs import Run
 from monitor.baselines.stream import Reply, Request, RequestError, StoppedError, Transport, ask
 from monitor.clock import Clock
+from monitor.health.baseline import FASTEST_TPOT
 from monitor.model import MonitorError
 
 MOST_ERRORS = 0.05

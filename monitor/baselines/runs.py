@@ -7,13 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from monitor.health.baseline import BaselinePoint
+from monitor.health.baseline import FASTEST_TPOT, SLOWEST_TPOT, BaselinePoint
 from monitor.health.curve import monotone
 from monitor.model import Identity
 
-FASTEST_TPOT = 10e-6
-SLOWEST_TPOT = 10.0
-"""A time per output token outside these seconds is a mistake of units, not a server."""
 _FULL_WAVES = 3
 """So many requests for each place of a closed loop, and its ramps no longer count."""
 _MILLI = 1e-3

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -40,7 +39,7 @@ from monitor.cli.output import print_error, print_json
 from monitor.cli.pages import STDIN, parse_pages, read_pages
 from monitor.clock import SystemClock
 from monitor.config.values import AUTO, default_target_name, parse_engine, parse_target_url
-from monitor.health.baseline import QuickSpeeds
+from monitor.health.baseline import FASTEST_TPOT, SLOWEST_TPOT, QuickSpeeds
 from monitor.model import Assessment, ConfigError, PageError
 from monitor.report import to_document
 from monitor.settings import TargetSettings
@@ -188,6 +187,9 @@ def _speeds(tps: float | None, baseline_tps: float | None) -> QuickSpeeds | None
         return None
     if tps is None or baseline_tps is None:
         raise ConfigError("--tps and --baseline-tps go together: give both")
-    if not (0 < tps < math.inf and 0 < baseline_tps < math.inf):
-        raise ConfigError("--tps and --baseline-tps must be above 0")
+    slowest, fastest = 1.0 / SLOWEST_TPOT, 1.0 / FASTEST_TPOT
+    if not all(slowest <= speed <= fastest for speed in (tps, baseline_tps)):
+        raise ConfigError(
+            f"--tps and --baseline-tps must lie between {slowest:g} and {fastest:,.0f} tokens/s"
+        )
     return QuickSpeeds(tps, baseline_tps)

@@ -17,7 +17,7 @@ from monitor.health.interval import default_design_effect
 from monitor.health.ledger import add
 from monitor.health.past import Changes
 from monitor.health.shape import Change
-from monitor.health.speedup import BLOCKS, LEAST_BLOCKS
+from monitor.health.speedup import BLOCKS, LEAST_BLOCKS, running
 from monitor.health.target import Trial
 from monitor.health.verdict import (
     LEAST_REQUESTS,
@@ -353,7 +353,7 @@ def _part(points: Sequence[Point], rebuilt: Rebuilt) -> dict[str, Any]:
         "acceptance_rate": counts.accepted_tokens / counts.draft_tokens if sized else None,
         "normal": normal.rate if normal is not None else None,
         "speedup": _quotient(counts.baseline_seconds, counts.compared_seconds),
-        "running": _quotient(counts.running_seconds, counts.seconds),
+        "running": running(counts),
         "drop_evidence": max(point.drop for point in points),
         "rise_evidence": max(point.rise for point in points),
     }

@@ -117,17 +117,18 @@ def _warming_up(_case: Case) -> Clause:
 def _dead(case: Case) -> Clause:
     facts = case.facts
     length, drafts, requests = facts.accepted.length, facts.counts.drafts, facts.accepted.requests
+    limit = verdict.dead_below(facts)
     figures: Figures = {
         "acceptance_length": length.value if length is not None else None,
-        "dead_below": verdict.DEAD_LENGTH,
+        "dead_below": limit,
         "drafts": drafts,
         "drafts_needed": verdict.DEAD_DRAFTS,
         "requests": requests,
     }
     if length is None:
         return Clause("the acceptance length is not known", figures)
-    if length.value >= verdict.DEAD_LENGTH:
-        least = f"a dead drafter has less than {verdict.DEAD_LENGTH:.2f}"
+    if length.value >= limit:
+        least = f"a dead drafter has less than {limit:.2f}"
         return Clause(f"{length.value:.2f} tokens per draft; {least}", figures)
     if drafts < verdict.DEAD_DRAFTS:
         seen = words.number(drafts, "draft")

@@ -237,7 +237,7 @@ def _bounds(facts: Facts) -> Sequence[_Bound]:
     return [
         _Bound(rate, "high", facts.settings.threshold),
         _Bound(rate, "value", verdict.SUSPICIOUS_RATE),
-        *([_Bound(rate, "value", (verdict.DEAD_LENGTH - 1.0) / k)] if k else []),
+        *([_Bound(rate, "value", (verdict.dead_below(facts) - 1.0) / k)] if k else []),
         *([_Bound(rate, "high", verdict.UNHEALTHY_SHARE * expected)] if expected else []),
         *(_Bound("speedup", part, edge) for part in ("low", "high") for edge in _edges(band)),
         *(_Bound("speedup", "value", edge) for edge in _edges(band)),

@@ -7,6 +7,10 @@ from dataclasses import dataclass, field
 
 from monitor.model import Identity
 
+FASTEST_TPOT = 10e-6
+SLOWEST_TPOT = 10.0
+"""A time per output token outside these seconds is a mistake of units, not a server."""
+
 
 @dataclass(frozen=True, slots=True)
 class BaselinePoint:

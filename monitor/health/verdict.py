@@ -347,11 +347,15 @@ def _warming_up(facts: Facts) -> Finding | None:
     )
 
 
+def dead_below(facts: Facts) -> float:
+    """The acceptance length below which the drafter is dead: higher for one that was."""
+    was_dead = facts.previous is not None and facts.previous[1] is Cause.DRAFTER_DEAD
+    return STILL_DEAD_LENGTH if was_dead else DEAD_LENGTH
+
+
 def _dead(facts: Facts) -> Finding | None:
     length, requests = facts.accepted.length, facts.accepted.requests
-    was_dead = facts.previous is not None and facts.previous[1] is Cause.DRAFTER_DEAD
-    limit = STILL_DEAD_LENGTH if was_dead else DEAD_LENGTH
-    if length is None or facts.counts.drafts < DEAD_DRAFTS or length.value >= limit:
+    if length is None or facts.counts.drafts < DEAD_DRAFTS or length.value >= dead_below(facts):
         return None
     if requests is not None and requests < LEAST_REQUESTS:
         return None

@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Label, Select, func, select
 
 from monitor.health.ledger import add
+from monitor.health.speedup import running
 from monitor.model import Counts, StoreError, Verdict
 from monitor.store.pieces import STEP_NUMBER, Piece, pieces, step_number
 from monitor.store.retention import read_dropped
@@ -27,6 +28,8 @@ _ADDED = (
     "uncounted_draft_tokens",
     "decode_seconds",
     "decode_tokens",
+    "engine_steps",
+    "batched_steps",
     "running_seconds",
     "baseline_seconds",
     "compared_seconds",
@@ -167,7 +170,7 @@ def _row(at: float, verdict: Verdict | None, counts: Counts) -> HistoryRow:
         acceptance_rate=_acceptance_rate(counts),
         acceptance_length=_acceptance_length(counts),
         speedup=_quotient(counts.baseline_seconds, counts.compared_seconds),
-        running=_quotient(counts.running_seconds, counts.seconds),
+        running=running(counts),
         tpot=_quotient(counts.decode_seconds, counts.decode_tokens),
     )
 

@@ -115,6 +115,7 @@ class HistoryRow:
     acceptance_length: float | None = None
     speedup: float | None = None
     running: float | None = None
+    """Running requests as the verdict's load is, see ``health.speedup.running``."""
     tpot: float | None = None
 
 

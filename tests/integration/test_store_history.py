@@ -90,7 +90,7 @@ def test_quotients_are_formed_of_sums(repository: Repository) -> None:
         repository,
         {"drafts": 10.0, "draft_tokens": 50.0, "accepted_tokens": 20.0, "seconds": 15.0},
         {"baseline_seconds": 3.0, "compared_seconds": 2.0, "running_seconds": 30.0},
-        {"decode_seconds": 4.0, "decode_tokens": 200.0, "seconds": 15.0},
+        {"decode_seconds": 30.0, "decode_tokens": 1_500.0, "seconds": 15.0},
     )
     assert (found.acceptance_rate, found.acceptance_length) == (0.4, 3.0)
     assert (found.speedup, found.running, found.tpot) == (1.5, 2.0, 0.02)

@@ -148,7 +148,11 @@ def test_a_baseline_is_read_from_a_file(tmp_path: Path, capsys: Capture) -> None
         (["--tps", "3", "x"], "monitor: --tps and --baseline-tps go together: give both"),
         (
             ["--tps", "nan", "--baseline-tps", "1", "x"],
-            "monitor: --tps and --baseline-tps must be above 0",
+            "monitor: --tps and --baseline-tps must lie between 0.1 and 100,000 tokens/s",
+        ),
+        (
+            ["--tps", "1e-300", "--baseline-tps", "50", "x"],
+            "monitor: --tps and --baseline-tps must lie between 0.1 and 100,000 tokens/s",
         ),
         (
             ["--baseline", "/nowhere/x", "x"],

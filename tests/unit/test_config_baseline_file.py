@@ -75,7 +75,15 @@ def test_name_and_fingerprint_may_be_left_out(tmp_path: Path) -> None:
         (
             '{"points": [{"running": 1, "tpot": 12.1}]}',
             [
-                "points[0].tpot: more than 10 seconds per token; was it given in milliseconds?",
+                "points[0].tpot: 12.1 seconds per token cannot be (10 µs to 10 s can);"
+                " was it given in milliseconds?",
+            ],
+        ),
+        (
+            '{"points": [{"running": 1, "tpot": 1e-300}]}',
+            [
+                "points[0].tpot: 1e-300 seconds per token cannot be (10 µs to 10 s can);"
+                " was it given in milliseconds?",
             ],
         ),
         (

@@ -17,7 +17,7 @@ from monitor.health.past import Changes, Past
 from monitor.health.reference import Normal
 from monitor.health.shape import Change, Kind
 from monitor.health.verdict import _RULES, Facts, decide, gather, trace
-from monitor.model import Counts, Speculation, Verdict, Window
+from monitor.model import Action, Cause, Counts, Speculation, Verdict, Window
 
 PLAIN = Baseline("plain", (BaselinePoint(1.0, 0.010), BaselinePoint(64.0, 0.020)))
 BUSY = Counts(
@@ -228,3 +228,12 @@ def test_facts_are_left_as_they_were() -> None:
     copy = replace(given_facts)
     outlook(Case(given_facts))
     assert given_facts == copy
+
+
+def test_a_drafter_that_was_dead_is_held_against_the_higher_limit() -> None:
+    alive = facts(accepting(0.3))
+    was_dead = replace(alive, previous=(Verdict.HARMFUL, Cause.DRAFTER_DEAD, Action.ROLL_BACK))
+    for given_facts, limit in ((alive, 1.05), (was_dead, 1.10)):
+        rung = next(rung for rung in climb(Case(given_facts)) if rung.rule == "dead")
+        assert f"a dead drafter has less than {limit:.2f}" in rung.because
+        assert rung.figures["dead_below"] == limit
