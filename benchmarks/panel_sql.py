@@ -17,11 +17,14 @@ def panel_queries(file: str = "history.json") -> Iterator[tuple[str, str]]:
     for panel in document["panels"]:
         for one in panel.get("panels") or [panel]:
             for query in one.get("targets", ()):
+                if "rawSql" not in query:
+                    continue
                 yield f"{one['title']} {query['refId']}", query["rawSql"]
     for annotation in document["annotations"].get("list", ()):
-        yield f"annotations: {annotation['name']}", annotation["target"]["rawSql"]
+        if "rawSql" in annotation.get("target", {}):
+            yield f"annotations: {annotation['name']}", annotation["target"]["rawSql"]
     for variable in document["templating"]["list"]:
-        if variable["type"] == "query":
+        if variable["type"] == "query" and "SELECT" in str(variable["query"]):
             yield f"variable {variable['name']}", variable["query"]
 
 

@@ -14,6 +14,7 @@ from grafana_foundation_sdk.models import dashboard
 from monitor.health.judging import JudgeSettings
 from monitor.health.verdict import DEAD_LENGTH
 from monitor.health.window import GAP_INTERVALS
+from monitor.health.words import duration
 from monitor.model import Action, Cause, Verdict
 from monitor.settings import DEFAULT_INTERVAL
 from monitor.web.judged import SEVERITY_CODES
@@ -91,6 +92,7 @@ def plain_words(names: type[StrEnum]) -> dashboard.ValueMap:
 
 
 EVIDENCE = _mapping((("0", "counters", GREEN), ("1", "gauges: weak", YELLOW)))
+WINDOWS = _mapping((f"{span:g}s", duration(span), None) for span in _DEFAULTS.windows)
 LEASE = _mapping((("0", "stands by", GREY), ("1", "leads", GREEN)))
 CAUSES, ACTIONS = plain_words(Cause), plain_words(Action)
 
@@ -111,8 +113,6 @@ def steps(base: str, *limits: tuple[float, str]) -> list[dashboard.Threshold]:
 SPEEDUP: Sequence[dashboard.Threshold] = steps(RED, (LOSS, YELLOW), (GAIN, GREEN))
 AGE: Sequence[dashboard.Threshold] = steps(GREEN, (LATE_SECONDS, YELLOW), (STALE, RED))
 NONE_IS_GOOD: Sequence[dashboard.Threshold] = steps(GREEN, (1.0, RED))
-LOSS_AREA: Sequence[dashboard.Threshold] = steps(
-    "rgba(242, 73, 92, 0.6)", (LOSS, NOTHING), (1.0, NOTHING)
-)
-"""Red where speculation costs, with a line where it neither pays nor costs."""
+DEAD_LINE: Sequence[dashboard.Threshold] = steps(NOTHING, (DEAD, RED))
+"""A line at which the drafter is dead."""
 CALM: Sequence[dashboard.Threshold] = steps(BLUE)

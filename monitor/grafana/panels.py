@@ -156,17 +156,29 @@ def lines(
     return panel
 
 
-def dashed(panel: timeseries.Panel, pattern: str, colour: str | None = None) -> timeseries.Panel:
-    """Draws the series whose name matches as thin dashed lines: limits and comparisons."""
+def dashed(panel: timeseries.Panel, pattern: str) -> timeseries.Panel:
+    """Draws the series whose name matches as thin dashed lines that the legend leaves out.
+
+    They are what the others are compared with; the title says what they are.
+    """
     properties = [
-        dashboard.DynamicConfigValue("custom.lineStyle", {"fill": "dash", "dash": [8, 8]}),
+        dashboard.DynamicConfigValue("custom.lineStyle", {"fill": "dash", "dash": [6, 6]}),
         dashboard.DynamicConfigValue("custom.lineWidth", 1),
+        dashboard.DynamicConfigValue("color", {"mode": "fixed", "fixedColor": look.GREY}),
+        dashboard.DynamicConfigValue(
+            "custom.hideFrom", {"legend": True, "tooltip": False, "viz": False}
+        ),
     ]
-    if colour is not None:
-        properties.append(
-            dashboard.DynamicConfigValue("color", {"mode": "fixed", "fixedColor": colour})
-        )
     return panel.override_by_regexp(f"/{pattern}/", properties)
+
+
+def aside(panel: timeseries.Panel, pattern: str, unit: str) -> timeseries.Panel:
+    """Draws the series whose name matches dashed, and by an axis of their own on the right."""
+    properties = [
+        dashboard.DynamicConfigValue("unit", unit),
+        dashboard.DynamicConfigValue("custom.axisPlacement", "right"),
+    ]
+    return dashed(panel, pattern).override_by_regexp(f"/{pattern}/", properties)
 
 
 def timeline(

@@ -22,7 +22,7 @@ from monitor.web.judged import SEVERITY_CODES
 
 END = NOON - NOON % 3600.0
 START = END - 3600.0
-QUERIES = dict(panel_queries())
+QUERIES = {**dict(panel_queries()), **dict(panel_queries("service.json"))}
 CHOSEN = {"service": ["chat", "code"], "target": ["a", "b", "o'c"]}
 
 
@@ -114,7 +114,7 @@ def test_figures_are_quotients_of_sums(stored: Engine) -> None:
     lengths = ask(stored, "Acceptance length by service A")
     assert lengths[0] == (START, "chat", pytest.approx(1.0 + 250.0 / 200.0))
     tpot, without = (
-        ask(stored, f"Time per output token, and without speculation {ref}", service=["chat"])
+        ask(stored, f"Time per output token (dashed: without speculation) {ref}", service=["chat"])
         for ref in "AB"
     )
     assert [value for *_, value in tpot] == pytest.approx([0.02, 0.02])
@@ -146,6 +146,11 @@ def test_a_verdict_holds_until_the_next_one(stored: Engine) -> None:
     assert shares == pytest.approx({"healthy": 119 / 239, "harmful": 120 / 239})
     decisions = ask(stored, "Decisions, newest first A")
     assert [found[-1] for found in decisions] == ["It is harmful.", "It is healthy."]
+    words = ask(stored, "The last decisions, in words A", service=["chat"], target=["a"])
+    assert [found[1:] for found in words] == [
+        ("a", "harmful", "It is harmful."),
+        ("a", "healthy", "It is healthy."),
+    ]
 
 
 def test_every_verdict_has_the_number_that_the_metrics_give_it(stored: Engine) -> None:

@@ -25,9 +25,10 @@ from monitor.health.judging import JudgeSettings
 from monitor.pipeline import Page
 from monitor.settings import Role, TargetSettings
 from monitor.sources.errors import FetchError, FetchKind
+from monitor.store.rows import RoundRow
 from monitor.store.space import Space
 from monitor.web.metrics import build_registry
-from monitor.web.view import Health, TargetView
+from monitor.web.view import Health, ReceiverView, TargetView
 
 INTERVAL = 15.0
 START = 1_790_000_000.0 - 1_790_000_000.0 % 3600.0
@@ -108,8 +109,9 @@ def _collapse(member: Member, minute: float) -> None:
 
 
 def _restart(member: Member, minute: float) -> None:
-    if minute == 20.0:
-        member.engines[0].restart()
+    engine = member.engines[0]
+    if minute >= 20.0 and engine.birth < START:
+        engine.restart()
 
 
 def _rank_fails(member: Member, minute: float) -> None:
@@ -188,6 +190,7 @@ class Watch:
     """The monitor's workers, without its threads and its database."""
 
     def __init__(self, members: list[Member]) -> None:
+        self.rows: list[RoundRow] = []
         self.clock = FakeClock(START)
         timeline = Timeline(self.clock)
         rules = load_rules([]).rules
@@ -202,7 +205,7 @@ class Watch:
                 ),
                 clock=self.clock,
                 timeline=timeline,
-                sink=lambda _row: None,
+                sink=self.rows.append,
                 fetcher=_Fetcher(member),
                 rules=lambda: rules,
             )
@@ -238,6 +241,9 @@ class Watch:
             reload_at=START,
             config_hash="5f1c",
             fence=7,
+            receivers=(
+                ReceiverView("oncall", rounds // 100, retried=2, dead=1, waiting=4, oldest=20.0),
+            ),
             space=Space(8_000_000, 6_000_000, {"samples": rounds}, START, None),
         )
 
@@ -309,7 +315,7 @@ class Past:
 
 
 def play(minutes: int = MINUTES) -> Past:
-    """Lets the time pass."""
+    """Lets the time pass; with more minutes the same happens at a slower pace."""
     with capture_logs():
         return _play(minutes)
 
@@ -322,7 +328,7 @@ def _play(minutes: int) -> Past:
     for tick in range(1, int(minutes * 60 / INTERVAL) + 1):
         at = START + tick * INTERVAL
         for member in members:
-            member.advance((at - START) / 60.0)
+            member.advance((at - START) / 60.0 * MINUTES / minutes)
             past[member.name].append([dict(engine.counters) for engine in member.engines])
         watch.round()
         shown = [line for member in members if member.up for line in _member_lines(member)]

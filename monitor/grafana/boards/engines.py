@@ -11,7 +11,7 @@ from grafana_foundation_sdk.builders import dashboard
 
 from monitor.grafana import look
 from monitor.grafana.board import ENGINES, Panel, board, choice, fixed_choice, metrics_source, row
-from monitor.grafana.panels import dashed, lines, tiles
+from monitor.grafana.panels import aside, dashed, lines, tiles
 from monitor.grafana.queries import Now, Range, Rows
 from monitor.grafana.tables import Column, rows
 
@@ -63,24 +63,33 @@ def total(name: str, by: str, span: str = RATE) -> str:
     return f"sum by ({by}) (rate({name}{{{V}}}{span}))"
 
 
-def _tpot(by: str, span: str = RATE) -> str:
+def _tpot(by: str, span: str = RATE, *, of: str = "and") -> str:
     """Decode time / tokens; the latency is taken per engine step, whatever its name says."""
-    return f"{_steps('sum', by, span)} / ({_decoded(by, span)} > 0)"
+    return f"{_steps('sum', by, span, of=of)} / ({_decoded(by, span, of=of)} > 0)"
 
 
-def _steps(which: str, by: str, span: str = RATE) -> str:
+def _steps(which: str, by: str, span: str = RATE, *, of: str = "and") -> str:
     """Decode time or steps. The metric has another name before vLLM 0.10.2; some have both."""
     new, old = (
         f"rate(vllm:{name}_seconds_{which}{{{V}}}{span})"
         for name in ("inter_token_latency", "time_per_output_token")
     )
-    return f"sum by ({by}) ({new} or {old})"
+    return f"sum by ({by}) (({new} or {old}) {_speculating(of, span)})"
 
 
-def _decoded(by: str, span: str = RATE) -> str:
+def _decoded(by: str, span: str = RATE, *, of: str = "and") -> str:
     """Tokens out of decode steps: the first of a request comes out of its prompt."""
-    first = total("vllm:time_to_first_token_seconds_count", by, span)
-    return f"({total('vllm:generation_tokens_total', by, span)} - {first})"
+    tokens, first = (
+        f"sum by ({by}) (rate(vllm:{name}{{{V}}}{span}) {_speculating(of, span)})"
+        for name in ("generation_tokens_total", "time_to_first_token_seconds_count")
+    )
+    return f"({tokens} - {first})"
+
+
+def _speculating(of: str, span: str) -> str:
+    """Only servers that speculate, or (``unless``) those that do not and serve the same model."""
+    offset = span.partition("]")[2]
+    return f"{of} on (job, instance) {DRAFTS}{{{V}}}{offset}"
 
 
 def _now() -> tuple[Panel, ...]:
@@ -116,8 +125,9 @@ def _now() -> tuple[Panel, ...]:
         tiles(
             3,
             "Real tokens per step now",
-            """Decode tokens / decode steps, by model: what speculation gives in truth. Lower than
-            the acceptance length where some steps carry no draft. 1.0 is plain decoding.""",
+            """Decode tokens / decode steps of servers that speculate, by model: what speculation
+            gives in truth. Lower than the acceptance length where some steps carry no draft. 1.0
+            is plain decoding.""",
             [
                 Now(
                     f"{_decoded('model_name', NOW)} / ({_steps('count', 'model_name', NOW)} > 0)",
@@ -159,7 +169,7 @@ def _acceptance() -> tuple[Panel, ...]:
             decimals=2,
             empty=_NO_DRAFTS,
             low=1.0,
-            steps=look.steps("red", (look.DEAD, look.NOTHING)),
+            steps=look.DEAD_LINE,
         ),
         lines(
             6,
@@ -176,7 +186,7 @@ def _acceptance() -> tuple[Panel, ...]:
             decimals=2,
             empty=_NO_DRAFTS,
             low=1.0,
-            steps=look.steps("red", (look.DEAD, look.NOTHING)),
+            steps=look.DEAD_LINE,
         ),
         lines(
             7,
@@ -231,7 +241,7 @@ def _speed() -> tuple[Panel, ...]:
     by = "model_name, le"
     percentiles = [
         Range(
-            f"histogram_quantile({share}, sum by ({by}) (rate({bucket}{{{V}}}{RATE})))",
+            f"histogram_quantile({share}, sum by ({by}) (rate({bucket}{{{V}}}{RATE}))) >= 0",
             f"{MODEL} p{100 * share:.0f}",
         )
         for share in (0.5, 0.95, 0.99)
@@ -240,12 +250,14 @@ def _speed() -> tuple[Panel, ...]:
         dashed(
             lines(
                 10,
-                "Time per output token",
-                """Decode time / tokens, by model: the mean that users see after the first token.
-                Dashed: a week before. Inter-token latency is not it: that is taken per step and
-                rises with speculation.""",
+                "Time per output token (dashed: a week before)",
+                """Decode time / tokens, by model: the mean that users see after the first token;
+                'plain' is that of servers of the model that do not speculate. Dashed: a week
+                before. Inter-token latency is not it: that is taken per step and rises with
+                speculation.""",
                 [
                     Range(_tpot("model_name"), MODEL),
+                    Range(_tpot("model_name", of="unless"), f"{MODEL} plain"),
                     Range(f"{_tpot('model_name', f'{RATE} offset 1w')}", f"{MODEL} a week before"),
                 ],
                 unit="s",
@@ -270,7 +282,7 @@ def _load() -> tuple[Panel, ...]:
         dashed(
             lines(
                 12,
-                "Running and waiting requests",
+                "Running requests (dashed: waiting)",
                 """Summed over servers, by model (vllm:num_requests_running,
                 vllm:num_requests_waiting). Compare times of equal load only.""",
                 [
@@ -295,10 +307,10 @@ def _load() -> tuple[Panel, ...]:
             empty="No vLLM server here",
             size=(8, 8),
         ),
-        dashed(
+        aside(
             lines(
                 14,
-                "KV cache use and preemptions",
+                "KV cache use (dashed: preemptions)",
                 """The fullest server of a model (vllm:kv_cache_usage_perc, before 0.9.2
                 gpu_cache_usage_perc). Dashed: preemptions per minute
                 (vllm:num_preemptions_total). A full cache slows servers down for reasons that
@@ -319,6 +331,7 @@ def _load() -> tuple[Panel, ...]:
                 size=(8, 8),
             ),
             "preemptions",
+            "suffix:/min",
         ),
     )
 
@@ -349,7 +362,7 @@ def _sglang() -> tuple[Panel, ...]:
             decimals=2,
             empty=_NO_SGLANG,
             low=1.0,
-            steps=look.steps("red", (look.DEAD, look.NOTHING)),
+            steps=look.DEAD_LINE,
         ),
         lines(
             21,
@@ -362,12 +375,12 @@ def _sglang() -> tuple[Panel, ...]:
             decimals=2,
             empty="No request finished, or an SGLang before 0.5.13",
             low=1.0,
-            steps=look.steps("red", (look.DEAD, look.NOTHING)),
+            steps=look.DEAD_LINE,
         ),
         dashed(
             lines(
                 22,
-                "Running and waiting requests",
+                "Running requests (dashed: waiting)",
                 """Summed over servers and data-parallel ranks, by model; ranks that repeat each
                 other count once (sglang:num_running_reqs, sglang:num_queue_reqs).""",
                 [

@@ -191,7 +191,7 @@ def _figures() -> tuple[Panel, ...]:
     compared = f"{WHERE} AND compared_seconds > 0"
     tpot = lines(
         8,
-        "Time per output token, and without speculation",
+        "Time per output token (dashed: without speculation)",
         """Decode time / tokens by service. Dashed: what the baseline would have needed for them,
         where it covers the load.""",
         [
@@ -223,7 +223,7 @@ def _figures() -> tuple[Panel, ...]:
             empty="Nothing was compared: no baseline covers the load",
             low=0.5,
             high=1.5,
-            steps=look.LOSS_AREA,
+            steps=look.SPEEDUP,
             area=True,
         ),
         lines(
@@ -235,7 +235,7 @@ def _figures() -> tuple[Panel, ...]:
             decimals=2,
             empty="No drafts are stored of this time",
             low=1.0,
-            steps=look.steps("red", (look.DEAD, look.NOTHING)),
+            steps=look.DEAD_LINE,
         ),
         dashed(tpot, "without speculation"),
         used,
@@ -259,7 +259,7 @@ GROUP BY band ORDER BY band"""
             unit="suffix:x",
             decimals=2,
             empty="Nothing was compared in this time",
-            size=(8, 8),
+            size=(6, 8),
             steps=look.SPEEDUP,
             high=2.0,
             each_row=True,
@@ -281,7 +281,7 @@ GROUP BY h.hour ORDER BY h.hour"""
             unit="suffix:x",
             decimals=2,
             empty="Nothing was compared in this time",
-            size=(8, 8),
+            size=(6, 8),
             steps=look.SPEEDUP,
             high=2.0,
             each_row=True,
@@ -307,7 +307,7 @@ GROUP BY 1, 2 ORDER BY 3 NULLS LAST, 2 LIMIT 50"""
                 Column("tokens", "tokens", unit="short", width=90),
             ],
             empty=_NOTHING,
-            size=(8, 8),
+            size=(12, 8),
         ),
     )
 
@@ -344,14 +344,15 @@ ORDER BY at DESC LIMIT 300"""
             "Incidents that began in this time: since when, until when, and what they said.",
             [
                 Sql(
-                    f"""SELECT time AS began, ended, severity, rule, target, state, title
+                    f"""SELECT time AS began, ended, severity, rule, title
 FROM v_alerts WHERE {SPAN} AND {ABOUT} ORDER BY at DESC LIMIT 200"""
                 )
             ],
             [
-                Column("began", "began", width=165),
-                Column("ended", "ended", width=165),
-                Column("severity", "severity", width=90),
+                Column("began", "began", width=150),
+                Column("ended", "ended", width=150),
+                Column("severity", "severity", width=80),
+                Column("rule", "rule", width=150),
             ],
             empty="No alert fired in this time",
             size=(12, 9),
@@ -396,10 +397,11 @@ FROM v_baselines WHERE {SERVICES} ORDER BY at DESC LIMIT 100"""
         rows(
             17,
             "Events",
-            "Starts, reloads and the like, of the monitor and of targets.",
+            "Starts, reloads and the like, of the monitor and of targets; not verdicts.",
             [
                 Sql(
                     f"SELECT time, kind, target, text FROM v_events WHERE {SPAN}"
+                    " AND kind <> 'verdict'"
                     " ORDER BY at DESC LIMIT 200"
                 )
             ],

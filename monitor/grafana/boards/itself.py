@@ -6,7 +6,7 @@ from grafana_foundation_sdk.builders import dashboard
 
 from monitor.grafana import look
 from monitor.grafana.board import MONITOR, Panel, board, choice, metrics_source
-from monitor.grafana.panels import dashed, lines, tiles
+from monitor.grafana.panels import aside, dashed, lines, tiles
 from monitor.grafana.queries import Now, Range, Rows
 from monitor.grafana.tables import Column, rows
 
@@ -30,7 +30,7 @@ def build() -> dashboard.Dashboard:
         choice("instance", "Monitor", "label_values(monitor_build_info, instance)"),
     ):
         made.with_variable(variable)
-    for panel in (*_answer(), *_rounds(), *_store()):
+    for panel in (*_answer(), *_rounds(), *_store(), *_told()):
         made.with_panel(panel)
     return made
 
@@ -221,7 +221,7 @@ def _rounds() -> tuple[Panel, ...]:
 def _store() -> tuple[Panel, ...]:
     written = lines(
         13,
-        "Rows written per second, and those that wait",
+        "Rows written per second (dashed: waiting)",
         "monitor_store_rows_written_total; dashed: monitor_store_queue_rows.",
         [
             Range(
@@ -236,27 +236,31 @@ def _store() -> tuple[Panel, ...]:
     )
     return (
         dashed(written, "waiting"),
-        lines(
-            14,
-            "Last write, and failed writes",
-            """Time since the database took anything (monitor_store_write_age_seconds), and writes
-            it refused in an hour (monitor_store_write_errors_total).""",
-            [
-                Range(f"max by (instance) (monitor_store_write_age_seconds{{{M}}})", NAME),
-                Range(
-                    f"sum by (instance) (increase(monitor_store_write_errors_total{{{M}}}[1h]))",
-                    f"{NAME} failed writes",
-                ),
-            ],
-            unit="none",
-            decimals=1,
-            empty=_GONE,
-            size=(8, 8),
+        aside(
+            lines(
+                14,
+                "Time since the last write (dashed: failed writes)",
+                """Time since the database took anything (monitor_store_write_age_seconds), and
+                writes it refused in an hour (monitor_store_write_errors_total).""",
+                [
+                    Range(f"max by (instance) (monitor_store_write_age_seconds{{{M}}})", NAME),
+                    Range(
+                        "sum by (instance)"
+                        f" (increase(monitor_store_write_errors_total{{{M}}}[1h]))",
+                        f"{NAME} failed writes",
+                    ),
+                ],
+                unit="s",
+                empty=_GONE,
+                size=(8, 8),
+            ),
+            "failed writes",
+            "none",
         ),
         dashed(
             lines(
                 15,
-                "Size of the database",
+                "Size of the database (dashed: used)",
                 """In all, and dashed without the room that deleted rows have left
                 (monitor_database_bytes).""",
                 [
@@ -275,3 +279,47 @@ def _store() -> tuple[Panel, ...]:
             "used",
         ),
     )
+
+
+def _told() -> tuple[Panel, ...]:
+    sent = lines(
+        16,
+        "Messages sent per minute (dashed: repeated)",
+        """What each receiver has taken (monitor_notifications_sent_total), and attempts that
+        failed and are repeated (monitor_notifications_retried_total).""",
+        [
+            Range(_per_minute("sent"), "{{receiver}}"),
+            Range(_per_minute("retried"), "{{receiver}} repeated"),
+        ],
+        unit="none",
+        decimals=1,
+        empty="No receiver is configured",
+        size=(12, 7),
+    )
+    return (
+        dashed(sent, "repeated"),
+        rows(
+            17,
+            "Receivers",
+            """Messages that wait, for how long the oldest has, and those that were given up since
+            the monitor started (monitor_notifications_waiting, _oldest_seconds, _dead_total):
+            'monitor alerts deadletter list' shows them.""",
+            [
+                Rows(f"max by (receiver) (monitor_notifications_waiting{{{M}}})"),
+                Rows(f"max by (receiver) (monitor_notifications_oldest_seconds{{{M}}})"),
+                Rows(f"sum by (receiver) (monitor_notifications_dead_total{{{M}}})"),
+            ],
+            [
+                Column("receiver", "receiver"),
+                Column("Value #A", "waiting", unit="short"),
+                Column("Value #B", "oldest", unit="s", steps=look.AGE),
+                Column("Value #C", "given up", unit="short", steps=look.NONE_IS_GOOD),
+            ],
+            empty="No receiver is configured",
+            size=(12, 7),
+        ),
+    )
+
+
+def _per_minute(what: str) -> str:
+    return f"60 * sum by (receiver) (rate(monitor_notifications_{what}_total{{{M}}}{RATE}))"

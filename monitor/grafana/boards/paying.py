@@ -177,28 +177,28 @@ def _why() -> tuple[Panel, ...]:
     drafted = f"sum by (service) (rate(monitor_draft_tokens_total{{{S}}}{RATE}))"
     speedup = lines(
         7,
-        "Speedup by service, with its limits",
+        "Speedup by service (dashed: its slowest target)",
         """Time that the baseline would have needed for the same tokens at the same load, divided
-        by the time that was needed, summed over all targets. Thin: the lowest lower and the
-        highest upper limit among the targets. Red: slower than plain decoding. Only loads that
-        the baseline covers count.""",
+        by the time that was needed, summed over all targets. Dashed: the lowest speedup of a
+        target (monitor_speedup). Below one plain decoding would be faster: red is a loss, yellow
+        neither, green a gain. Only loads that the baseline covers count. The table above has the
+        intervals, and so has the dashboard of the service, over time.""",
         [
             Range(f"{baseline} / ({compared} > 0)", NAME),
-            Range(f"min by (service) (monitor_speedup_low{{{S}}})", f"{NAME} lower limit"),
-            Range(f"max by (service) (monitor_speedup_high{{{S}}})", f"{NAME} upper limit"),
+            Range(f"min by (service) (monitor_speedup{{{S}}})", f"{NAME} slowest"),
         ],
         unit="suffix:x",
         decimals=2,
         empty="No data: nothing was decoded, or no baseline covers the load",
         low=0.5,
         high=1.5,
-        steps=look.LOSS_AREA,
+        steps=look.SPEEDUP,
         area=True,
         links=[_TO_SERVICE],
     )
     length = lines(
         8,
-        "Acceptance length against what is required",
+        "Acceptance length (dashed: required to pay)",
         """Tokens per draft, bonus token included, over all targets of a service: one plus
         accepted tokens / drafts. Dashed: the length from which speculation pays at this load, mean
         of the targets (monitor_break_even_acceptance_length). Below its dashed line a service
@@ -214,12 +214,12 @@ def _why() -> tuple[Panel, ...]:
         decimals=2,
         empty=_QUIET,
         low=1.0,
-        steps=look.steps("red", (look.DEAD, look.NOTHING)),
+        steps=look.DEAD_LINE,
         links=[_TO_SERVICE],
     )
     rate = lines(
         9,
-        "Acceptance rate against the threshold",
+        "Acceptance rate (dashed: threshold)",
         """Accepted draft tokens / draft tokens, over all targets of a service. Dashed: the
         threshold in force (monitor_acceptance_threshold). Below it a service without a proven
         gain is degraded.""",
@@ -235,7 +235,7 @@ def _why() -> tuple[Panel, ...]:
     )
     load = lines(
         10,
-        "Load: running and waiting requests",
+        "Running requests (dashed: waiting)",
         """Mean number of requests, summed over the targets of a service
         (monitor_running_requests, monitor_waiting_requests). Speculation that pays at low load
         may cost at high load: compare with the speedup above.""",
@@ -270,7 +270,7 @@ def _why() -> tuple[Panel, ...]:
         links=[_TO_SERVICE],
     )
     return (
-        dashed(speedup, "(lower|upper) limit"),
+        dashed(speedup, "slowest"),
         dashed(length, "required"),
         dashed(rate, "threshold"),
         dashed(load, "waiting"),

@@ -5,10 +5,18 @@ from __future__ import annotations
 from grafana_foundation_sdk.builders import dashboard
 
 from monitor.grafana import look
-from monitor.grafana.board import SERVICE, Panel, board, choice, metrics_source, row
+from monitor.grafana.board import (
+    SERVICE,
+    Panel,
+    board,
+    choice,
+    database_source,
+    metrics_source,
+    row,
+)
 from monitor.grafana.boards.paying import marks
 from monitor.grafana.panels import bars, dashed, lines, tiles, timeline
-from monitor.grafana.queries import Now, Range, Rows
+from monitor.grafana.queries import Now, Range, Rows, Sql
 from monitor.grafana.tables import Column, rows
 
 S = 'service=~"$service", target=~"$target"'
@@ -32,6 +40,7 @@ def build() -> dashboard.Dashboard:
     )
     for variable in (
         metrics_source(),
+        database_source(),
         choice("service", "Service", "label_values(monitor_target_info, service)", many=False),
         choice(
             "target", "Target", 'label_values(monitor_target_info{service=~"$service"}, target)'
@@ -45,7 +54,9 @@ def build() -> dashboard.Dashboard:
         made.annotation(annotation)
     for panel in (*_decision(), *_paying(), *_drafts(), *_time()):
         made.with_panel(panel)
-    return made.with_row(row(90, "Evidence", _evidence()))
+    return made.with_row(row(90, "Evidence", _evidence())).with_row(
+        row(91, "In words (needs the PostgreSQL store)", _words())
+    )
 
 
 def each(metric: str) -> str:
@@ -130,7 +141,7 @@ def _decision() -> tuple[Panel, ...]:
 def _paying() -> tuple[Panel, ...]:
     speedup = lines(
         6,
-        "Speedup, with its interval",
+        "Speedup (dashed: limits of its interval)",
         """Decode speed relative to the baseline at the same load, and the limits of its interval
         (monitor_speedup, _low, _high). Red: slower than plain decoding. A target is harmful
         when even its upper limit is in the red.""",
@@ -144,7 +155,7 @@ def _paying() -> tuple[Panel, ...]:
         empty="No data: nothing was decoded, or no baseline covers the load",
         low=0.5,
         high=1.5,
-        steps=look.LOSS_AREA,
+        steps=look.SPEEDUP,
         area=True,
     )
     by_load = bars(
@@ -164,7 +175,7 @@ def _paying() -> tuple[Panel, ...]:
     )
     load = lines(
         8,
-        "Load",
+        "Running requests (dashed: waiting)",
         """Running requests of each target, mean of the window; dashed: waiting ones
         (monitor_running_requests, monitor_waiting_requests).""",
         [
@@ -199,7 +210,7 @@ def _load_name(low: int, high: int | None) -> str:
 def _drafts() -> tuple[Panel, ...]:
     length = lines(
         9,
-        "Acceptance length against what is required",
+        "Acceptance length (dashed: required to pay, a week before)",
         """Tokens per draft, bonus token included (monitor_acceptance_length). Dashed: from where
         speculation pays at this load (monitor_break_even_acceptance_length), and the length a
         week before.""",
@@ -212,7 +223,7 @@ def _drafts() -> tuple[Panel, ...]:
         decimals=2,
         empty=_QUIET,
         low=1.0,
-        steps=look.steps("red", (look.DEAD, look.NOTHING)),
+        steps=look.DEAD_LINE,
     )
     positions = lines(
         10,
@@ -258,7 +269,7 @@ def _drafts() -> tuple[Panel, ...]:
         decimals=2,
         empty="No target here has several engines",
         low=1.0,
-        steps=look.steps("red", (look.DEAD, look.NOTHING)),
+        steps=look.DEAD_LINE,
     )
     return dashed(length, "required|a week before"), positions, last, engines
 
@@ -270,7 +281,7 @@ def _a_week_before(metric: str) -> str:
 def _time() -> tuple[Panel, ...]:
     tpot = lines(
         13,
-        "Time per output token, and without speculation",
+        "Time per output token (dashed: without speculation)",
         """What users see after the first token (monitor_tpot_seconds). Dashed: what the baseline
         needs at the same load (time × speedup). Speculation pays while the dashed line is the
         higher one.""",
@@ -286,7 +297,7 @@ def _time() -> tuple[Panel, ...]:
     )
     percentiles = lines(
         14,
-        "Time per output token of requests",
+        "Time per output token of requests (dashed: a week before)",
         f"""Percentiles over the requests that finished, by model, from vLLM's own metrics
         ({_BUCKET}; vLLM 0.11 and later); dashed: the 95th a week before. It needs a Prometheus
         that scrapes the servers, too.""",
@@ -318,7 +329,8 @@ def _time() -> tuple[Panel, ...]:
 
 def _percentile(share: float, offset: str = "") -> str:
     rate = f'rate({_BUCKET}{{model_name=~"$model"}}{RATE}{offset})'
-    return f"histogram_quantile({share}, sum by (model_name, le) ({rate}))"
+    # Without requests it is not a number, and nothing is shown.
+    return f"histogram_quantile({share}, sum by (model_name, le) ({rate})) >= 0"
 
 
 def _evidence() -> tuple[Panel, ...]:
@@ -365,7 +377,7 @@ def _evidence() -> tuple[Panel, ...]:
             ],
             [
                 Column("target", "target"),
-                Column("window", "window"),
+                Column("window", "window", mapping=look.WINDOWS),
                 Column("Value #A", "acceptance length", decimals=2),
                 Column("Value #B", "acceptance rate", "percentunit", 1),
                 Column("Value #C", "speedup", "suffix:x", 2, steps=look.SPEEDUP),
@@ -382,6 +394,31 @@ def _evidence() -> tuple[Panel, ...]:
             decimals=0,
             empty="No data: the monitor is not scraped",
             size=(12, 8),
+        ),
+    )
+
+
+def _words() -> tuple[Panel, ...]:
+    return (
+        rows(
+            19,
+            "The last decisions, in words",
+            """The sentence of each decision, newest first, with all figures and the reason. From
+            the monitor's PostgreSQL store: a label of a metric must not carry it.""",
+            [
+                Sql(
+                    """SELECT time, target, verdict, sentence FROM v_verdicts
+WHERE service IN (${service:sqlstring}) AND target IN (${target:sqlstring})
+ORDER BY at DESC LIMIT 20"""
+                )
+            ],
+            [
+                Column("time", "time", width=165),
+                Column("target", "target", width=130),
+                Column("verdict", "verdict", width=115, mapping=look.verdict_words()),
+            ],
+            empty="No decision is stored of this service",
+            size=(24, 8),
         ),
     )
 
