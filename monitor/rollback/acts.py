@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from monitor.health import words
+from monitor.rollback.loading import roll_back_instead
 from monitor.rollback.model import Do, Kind, Phase
 from monitor.rollback.scene import (
     Acted,
@@ -17,7 +18,6 @@ from monitor.rollback.scene import (
     tell,
 )
 from monitor.rollback.state import State
-from monitor.rollback.waiting import roll_back_instead
 
 
 def acted(scene: Scene, event: Acted) -> Transition:

@@ -53,6 +53,9 @@ def pace(state: State, policy: Policy) -> float:
         return IDLE_PACE
     if state.phase is Phase.CHECKING:
         return max(policy.precheck.pause, 1.0)
+    if state.misses > 0:
+        # Something is wrong: no time to lose.
+        return ACTIVE_PACE
     return _PACES.get(state.phase, ACTIVE_PACE)
 
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from monitor.rollback import acts, moving, orders, waiting
+from monitor.rollback import acts, checking, loading, moving, orders, waiting
 from monitor.rollback.evidence import Circumstances, tidy
 from monitor.rollback.model import Order, Phase
 from monitor.rollback.scene import Acted, Event, Looked, Scene, Transition
@@ -34,10 +34,10 @@ Rule = Callable[[Scene, Any], Transition]
 _LOOKS: Mapping[Phase, Rule] = {
     Phase.ARMED: waiting.armed,
     Phase.PROPOSED: waiting.proposed,
-    Phase.CHECKING: waiting.checking,
+    Phase.CHECKING: checking.checking,
     Phase.BLOCKED: waiting.blocked,
-    Phase.STARTING: waiting.starting,
-    Phase.RESTARTING: waiting.restarting,
+    Phase.STARTING: loading.starting,
+    Phase.RESTARTING: loading.restarting,
     Phase.SHIFTING: moving.outstanding,
     Phase.HOLDING: moving.holding,
     Phase.VERIFYING: moving.holding,

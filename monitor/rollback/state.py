@@ -27,7 +27,7 @@ class Plan:
     """The windows that asked for it, in one sentence."""
     cause: str | None = None
     fingerprint: str = ""
-    """Which speculative side was judged."""
+    """Which speculative side was found to hurt; empty where none was."""
     model: str | None = None
     """The model that the baseline side must serve."""
     path: tuple[float, ...] = ()

@@ -1,4 +1,4 @@
-"""What a look leads to while no traffic has been moved: from the vote to the passed check."""
+"""What a look leads to before anything is done: votes, proposals, and waiting for a baseline."""
 
 from __future__ import annotations
 
@@ -8,18 +8,13 @@ from typing import Any
 
 from monitor.health import words
 from monitor.rollback.ballots import Opinion
-from monitor.rollback.evidence import Side
-from monitor.rollback.judge import check, has_restarted, is_up, load, tpot
-from monitor.rollback.model import Do, Kind, Phase
+from monitor.rollback.model import Kind, Phase
 from monitor.rollback.scene import (
     Looked,
     Scene,
     Transition,
-    act,
     end,
     enter,
-    next_leg,
-    seen,
     stay,
     tell,
 )
@@ -77,7 +72,7 @@ def begin(scene: Scene, opinion: Opinion, *, who: str | None) -> Transition:
         cure=cure,
         why=opinion.why or "no vote asks for it",
         cause=None if opinion.cause is None else opinion.cause.value,
-        fingerprint=s.fingerprint,
+        fingerprint=s.fingerprint if who is None else "",
         model=policy.precheck.model or s.model,
         path=path(policy, cure, opinion),
         who=who,
@@ -87,17 +82,19 @@ def begin(scene: Scene, opinion: Opinion, *, who: str | None) -> Transition:
     begun = scene.with_state(state)
     evidence = {"windows": opinion.windows}
     if who is not None or mode is Mode.ACT:
-        return start(begun, Kind.STARTED, f"{_intent(plan)}: {plan.why}", who, evidence)
-    asks = {
-        Mode.OBSERVE: "would now be done, but the mode is observe",
-        Mode.PROPOSE: f"waits for 'monitor rollback approve {s.service}'",
-        Mode.ACT: "",
-    }[policy.mode] or f"waits for 'monitor rollback approve {s.service}' in quiet hours"
-    expires = words.duration(policy.limits.approval)
-    sentence = f"{_intent(plan)} {asks} (void after {expires}): {plan.why}"
+        return start(begun, Kind.STARTED, f"{intent(plan)}: {plan.why}", who, evidence)
+    sentence = f"{intent(plan)} {_asks(policy, s.service)}: {plan.why}"
     return tell(
         begun, state, Kind.PROPOSED, sentence, pages=mode is Mode.PROPOSE, evidence=evidence
     )
+
+
+def _asks(policy: Policy, service: str) -> str:
+    if policy.mode is Mode.OBSERVE:
+        return "would begin now, but the mode is observe"
+    until = words.duration(policy.limits.approval)
+    quiet = " in quiet hours" if policy.mode is Mode.ACT else ""
+    return f"waits for 'monitor rollback approve {service}'{quiet} (void after {until})"
 
 
 def start(
@@ -141,7 +138,8 @@ def path(policy: Policy, cure: Cure, opinion: Opinion) -> tuple[float, ...]:
     return steps[: enough + 1]
 
 
-def _intent(plan: Plan) -> str:
+def intent(plan: Plan) -> str:
+    """What a plan is about to do, as the beginning of a sentence."""
     if plan.cure is Cure.RESTART:
         return "Restart of the speculative side"
     share = words.percent(plan.path[-1]) if plan.path else "nothing"
@@ -153,7 +151,7 @@ def _intent(plan: Plan) -> str:
 
 def proposed(scene: Scene, event: Looked) -> Transition:
     """Waits for approval, and not for ever."""
-    gone = _withdrawn(scene, event)
+    gone = withdrawn(scene, event)
     if gone is not None:
         return gone
     limits, plan = scene.policy.limits, scene.plan
@@ -167,16 +165,16 @@ def proposed(scene: Scene, event: Looked) -> Transition:
 
 def blocked(scene: Scene, event: Looked) -> Transition:
     """Looks again at a baseline side that could not take traffic, as long as it is wanted."""
-    gone = _withdrawn(scene, event) or _void(scene)
+    gone = withdrawn(scene, event) or _void(scene)
     if gone is not None:
         return gone
-    wanted = _stands(scene, event)
+    wanted = stands(scene, event)
     if scene.pause is None and wanted and scene.state.watched >= scene.policy.precheck.again:
         return Transition(enter(scene, Phase.CHECKING))
     return stay(scene)
 
 
-def _withdrawn(scene: Scene, event: Looked) -> Transition | None:
+def withdrawn(scene: Scene, event: Looked) -> Transition | None:
     """Ends a plan that has moved nothing once the speculative side is well again."""
     opinion = scene.opinion(event.box)
     if not scene.plan.is_automatic or not opinion.is_well or scene.state.is_moved:
@@ -202,209 +200,7 @@ def _void(scene: Scene) -> Transition | None:
     return tell(scene, end(scene, Phase.FAILED), Kind.EXPIRED, sentence)
 
 
-def _stands(scene: Scene, event: Looked) -> bool:
+def stands(scene: Scene, event: Looked) -> bool:
     """Whether the reason for the plan still holds; an operator's order needs none."""
     plan = scene.plan
     return not plan.is_automatic or scene.opinion(event.box).cure is not Cure.NOTHING
-
-
-# -- the check -------------------------------------------------------------------------------
-
-
-def checking(scene: Scene, event: Looked) -> Transition:
-    """Two looks at the side that is to get traffic, and the first step if it has passed."""
-    if scene.pause is not None:
-        # What was seen before the pause says nothing about the time after it.
-        return stay(scene, baseline=Side(), speculative=Side(), watched=0.0)
-    gone = None if scene.plan.is_back else _withdrawn(scene, event)
-    return gone if gone is not None else _compare(scene, event)
-
-
-def _compare(scene: Scene, event: Looked) -> Transition:
-    s, plan = scene.state, scene.plan
-    first, now = (
-        (s.speculative, event.sight.speculative)
-        if plan.is_back
-        else (s.baseline, event.sight.baseline)
-    )
-    looked = {"baseline": event.sight.baseline, "speculative": event.sight.speculative}
-    if not now.completions and not now.pulses:
-        return _too_late(scene, event, "it could not be looked at")
-    if not first.completions or _is_later(first, now):
-        return stay(scene, **looked)
-    precheck, model = scene.policy.precheck, plan.model
-    if plan.is_back:
-        # How much the speculative side bears is not configured: it has borne all of it. And
-        # what a fix has put there may have another name.
-        precheck, model = replace(precheck, max_running=None), None
-    finding = check(first, now, _need(scene, event), model, precheck)
-    if finding.ok:
-        return _passed(scene, event, finding.sentence)
-    if finding.ok is None:
-        return _too_late(scene, event, finding.sentence)
-    if finding.absent and scene.policy.start.can_start and not (plan.is_started or plan.is_back):
-        return _start_baseline(scene, event, finding.sentence)
-    return _too_late(scene, event, finding.sentence, **looked)
-
-
-def _is_later(first: Side, now: Side) -> bool:
-    """Whether a clock that was set back lies between two looks."""
-    times = [side.completions[0].at for side in (first, now) if side.completions]
-    return times != sorted(times)
-
-
-def _need(scene: Scene, event: Looked) -> float | None:
-    """Running requests that the baseline side will get by the end of the path."""
-    sight, plan = event.sight, scene.plan
-    giving = sight.baseline if plan.is_back else sight.speculative
-    running = load(giving)
-    if running is None and not plan.is_back:
-        running = scene.opinion(event.box).running
-    return None if running is None or not plan.path else running * plan.path[-1]
-
-
-def _passed(scene: Scene, event: Looked, sentence: str) -> Transition:
-    s, plan, sight = scene.state, scene.plan, event.sight
-    if not plan.is_back and not s.is_moved:
-        if not _stands(scene, event):
-            # No traffic moves on windows of the past; the check is repeated until they speak.
-            return _faded(scene, event)
-        origin = sight.share if sight.share is not None else 0.0
-        scene = scene.with_state(replace(s, share=origin, origin=origin))
-    ahead = scene.policy.shift.tolerance
-    shares = plan.path
-    if not plan.is_back:
-        shares = tuple(share for share in shares if share > scene.state.share + ahead)
-    if not shares:
-        where = sight.detail or words.percent(scene.state.share)
-        said = f"Nothing to move: the baseline side already has its share ({where})"
-        return tell(scene, end(scene, Phase.FAILED), Kind.FAILED, said)
-    speed = tpot(s.speculative, sight.speculative, scene.policy.verify.least_tokens)
-    ready = replace(plan, path=shares, leg=0, is_checked=True)
-    kept = {} if plan.is_back or s.speed is not None else {"speed": speed}
-    state = next_leg(scene, plan=ready, misses=0, fault="", why="", **kept)
-    side = "speculative" if plan.is_back else "baseline"
-    share = 1.0 - shares[0] if plan.is_back else shares[0]
-    said = f"The {side} side has passed its check and gets {words.percent(share)}: {sentence}"
-    return tell(scene, state, Kind.STEP, said, evidence=seen(event, scene.opinion(event.box)))
-
-
-def _faded(scene: Scene, event: Looked) -> Transition:
-    opinion, within = scene.opinion(event.box), scene.policy.voting.within
-    if opinion.counted and scene.state.watched < within:
-        return stay(scene)
-    state = end(scene, Phase.ARMED, ended_at=scene.state.ended_at)
-    said = f"Nothing was moved: no valid window of the last {words.duration(within)} asks for it"
-    return tell(scene, state, Kind.WITHDRAWN, said)
-
-
-def _too_late(scene: Scene, event: Looked, sentence: str, **looked: Side) -> Transition:
-    """Lets the check go on until its deadline; then nothing is moved, and a person is told."""
-    if scene.state.watched < scene.policy.precheck.deadline:
-        return stay(scene, **looked)
-    plan, evidence = scene.plan, seen(event)
-    if plan.is_back:
-        # The traffic stays where it is, and nobody is hurt.
-        state = enter(scene, Phase.DONE, plan=replace(plan, is_back=False), why=sentence)
-        said = f"No trial: the speculative side {sentence}"
-        return tell(scene, state, Kind.REFUSED, said, evidence=evidence)
-    if scene.state.is_moved:
-        state = enter(scene, Phase.HELD, why=sentence)
-        said = f"Held where it is: the baseline side cannot take more: {sentence}"
-        return tell(scene, state, Kind.HELD, said, pages=True, evidence=evidence)
-    state = enter(scene, Phase.BLOCKED, plan=replace(plan, is_blocked=True), why=sentence)
-    if plan.is_blocked:
-        return Transition(state)
-    again = words.duration(scene.policy.precheck.again)
-    said = f"Nothing was moved: no healthy baseline side: {sentence}; looked at again in {again}"
-    return tell(scene, state, Kind.BLOCKED, said, pages=True, evidence=evidence)
-
-
-# -- servers that load -----------------------------------------------------------------------
-
-
-def _start_baseline(scene: Scene, event: Looked, sentence: str) -> Transition:
-    plan = replace(scene.plan, is_started=True)
-    state = act(scene, Phase.STARTING, Do.START, None, plan=plan)
-    patience = words.duration(scene.policy.start.deadline)
-    said = f"The baseline side is started and may load for {patience} without progress: {sentence}"
-    return tell(scene, state, Kind.STEP, said, evidence=seen(event))
-
-
-def starting(scene: Scene, event: Looked) -> Transition:
-    """Waits until the baseline side answers, for as long as it makes progress."""
-    gone = _withdrawn(scene, event)
-    if gone is not None:
-        return gone
-    if scene.state.step is None and is_up(event.sight.baseline, scene.policy.precheck.slowest):
-        return Transition(enter(scene, Phase.CHECKING))
-    scene = _progress(scene, event)
-    late = _overdue(scene)
-    if late is None:
-        return stay(scene)
-    said = f"Nothing was moved: the baseline side does not come up: {late}"
-    state = end(scene, Phase.FAILED, why=late)
-    return tell(scene, state, Kind.FAILED, said, pages=True, evidence=seen(event))
-
-
-def restarting(scene: Scene, event: Looked) -> Transition:
-    """Restarts the speculative side and waits until another process answers."""
-    s, sight, policy = scene.state, event.sight, scene.policy
-    if s.steps == 0:
-        unseen = not (sight.speculative.pulses or sight.speculative.completions)
-        if scene.pause is not None or unseen:
-            return stay(scene)
-        # What is there now is what the restarted side must differ from.
-        ordered = act(scene, Phase.RESTARTING, Do.RESTART, None, speculative=sight.speculative)
-        said = "The speculative side is restarted"
-        return tell(scene, ordered, Kind.STEP, said, evidence=seen(event))
-    up = is_up(sight.speculative, policy.precheck.slowest)
-    if s.step is None and up and has_restarted(s.speculative, sight.speculative):
-        state = end(scene, Phase.ARMED, ended_at=s.ended_at, restarted_at=scene.now)
-        said = (
-            f"The speculative side serves again, {words.duration(scene.now - s.since)} after its"
-            " restart; if it is bad again within a day, traffic is rolled back"
-        )
-        return tell(scene, state, Kind.DONE, said, evidence=seen(event))
-    scene = _progress(scene, event)
-    late = _overdue(scene)
-    return stay(scene) if late is None else roll_back_instead(scene, late, event)
-
-
-def roll_back_instead(scene: Scene, why: str, event: Looked | None = None) -> Transition:
-    """The restart did not help: the same plan goes on as a rollback."""
-    plan = replace(
-        scene.plan,
-        at=scene.now,
-        cure=Cure.ROLL_BACK,
-        path=scene.policy.shift.steps,
-        approved_at=None,
-        # Of a server that does not come up there will be no windows to vote.
-        is_automatic=False,
-    )
-    evidence = {} if event is None else seen(event)
-    said = f"The restart has failed ({why})"
-    if plan.mode is Mode.ACT:
-        state = enter(scene, Phase.CHECKING, plan=plan)
-        said += ": traffic is rolled back instead"
-        return tell(scene, state, Kind.STEP, said, pages=True, evidence=evidence)
-    state = enter(scene, Phase.PROPOSED, plan=plan)
-    said += f": {_intent(plan)} waits for 'monitor rollback approve {state.service}'"
-    return tell(scene, state, Kind.PROPOSED, said, pages=True, evidence=evidence)
-
-
-def _progress(scene: Scene, event: Looked) -> Scene:
-    """Any change of what is seen of a loading server counts."""
-    s, progress = scene.state, event.sight.progress
-    if progress is None or progress.mark == s.mark:
-        return scene
-    return scene.with_state(replace(s, mark=progress.mark, stuck=0.0))
-
-
-def _overdue(scene: Scene) -> str | None:
-    s, start_ = scene.state, scene.policy.start
-    if s.stuck >= start_.deadline:
-        return f"no progress for {words.duration(s.stuck)}"
-    if s.watched >= start_.at_most:
-        return f"not ready after {words.duration(s.watched)}"
-    return None

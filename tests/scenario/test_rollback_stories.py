@@ -412,6 +412,7 @@ def test_an_order_to_run_needs_no_votes_but_the_check() -> None:
     stage.world.baseline.hangs = False
     stage.run(30 * MINUTE, until=Phase.DONE)
     assert stage.world.share == 1.0
+    assert stage.executor.state.rejected == (), "nothing was found against that side"
 
 
 # -- what holds back -------------------------------------------------------------------------
@@ -480,6 +481,24 @@ def test_an_uptime_decay_is_first_cured_by_a_restart() -> None:
     assert stage.told == [Kind.STARTED, Kind.STEP, Kind.DONE]
     stage.run(40 * MINUTE, until=Phase.DONE)
     assert stage.world.share == 1.0, "bad again within a day: rolled back"
+
+
+@pytest.mark.parametrize("mode", [Mode.ACT, Mode.PROPOSE])
+def test_a_restart_that_fails_is_followed_by_a_rollback(mode: Mode) -> None:
+    stage = Stage(replace(POLICY, mode=mode))
+    stage.cause = Cause.UPTIME_DECAY
+    stage.world.speculative.load_seconds = 1e9
+    stage.hurt()
+    if mode is Mode.PROPOSE:
+        stage.run(HOUR, until=Phase.PROPOSED)
+        stage.order(Order.APPROVE)
+    stage.run(HOUR, until=Phase.RESTARTING)
+    if mode is Mode.PROPOSE:
+        stage.run(HOUR, until=Phase.PROPOSED)
+        assert stage.pages[-1].startswith("The restart has failed (no progress for 45 min): ")
+        stage.order(Order.APPROVE)
+    stage.run(HOUR, until=Phase.DONE)
+    assert stage.world.share == 1.0
 
 
 def test_a_crossover_of_load_moves_only_what_is_too_much() -> None:
