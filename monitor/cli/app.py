@@ -26,6 +26,7 @@ _COMMANDS = {
     "silence": "monitor.cli.silence",
     "rollback": "monitor.cli.rollback",
     "baseline": "monitor.cli.baseline",
+    "backfill": "monitor.cli.backfill",
     "config": "monitor.cli.config",
     "db": "monitor.cli.db",
     "grafana": "monitor.cli.grafana",

@@ -22,12 +22,21 @@ def read_credentials(
     key: Path | None,
     *,
     verify: bool,
+    username: str | None = None,
+    password: SecretStr | None = None,
 ) -> Credentials:
-    """How to authenticate at a target; raises ``ConfigError`` for what does not fit."""
+    """How to authenticate at a server; raises ``ConfigError`` for what does not fit."""
     if key is not None and cert is None:
         raise ConfigError("--key needs --cert")
+    bearer = read_secret(bearer_file, bearer_env)
+    if password is not None and username is None:
+        raise ConfigError("--password-file and --password-env need --username")
+    if username is not None and bearer is not None:
+        raise ConfigError("give a bearer token or --username, not both")
     return Credentials(
-        bearer=read_secret(bearer_file, bearer_env),
+        bearer=bearer,
+        username=username,
+        password=password,
         ca_file=_pem("--ca-file", ca_file),
         cert_file=_pem("--cert", cert),
         key_file=_pem("--key", key),
