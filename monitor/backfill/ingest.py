@@ -99,12 +99,15 @@ class Ingest:
         end: float,
     ) -> None:
         self.summary = Summary()
+        self.stored = False
+        """Whether anything was written yet."""
         self._store = store
         self._curves = curves
         self._rules = rules
         self._source = source
         self._end = end
         self._neighbours = Neighbours()
+        self._begun = False
         self._rows: list[RoundRow] = []
         self._lanes = {
             target: self._lane(settings, name, start) for target, settings in store.targets.items()
@@ -160,6 +163,7 @@ class Ingest:
         filled = [found for lane in lanes if (found := lane.filled()) is not None]
         if self._rows:
             refused = self._store.write(self._rows, filled)
+            self.stored = not self._store.dry
             if refused:
                 self.summary.skipped["a figure that is not finite"] += refused
         self._rows.clear()
@@ -180,13 +184,24 @@ class Ingest:
         )
 
     def _make_turn(self, settings: TargetSettings, at: float) -> Turn:
-        self._curves.configure([lane.settings for lane in self._lanes.values()], at)
+        if not self._begun:
+            self._begun = True
+            self._build_controls(at)
         return Turn(
             settings,
             rules=lambda: self._rules,
             curves=self._curves,
             neighbours=self._neighbours,
         )
+
+    def _build_controls(self, at: float) -> None:
+        """Before the first look, so that it is compared as if nothing had been interrupted."""
+        lanes = self._lanes.values()
+        self._curves.configure([lane.settings for lane in lanes], at)
+        for lane in lanes:
+            control = lane.control
+            if control is not None:
+                self._curves.resume(lane.settings, control)
 
 
 def _at_the_pace_of(source: Source, settings: TargetSettings) -> TargetSettings:

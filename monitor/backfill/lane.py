@@ -79,6 +79,15 @@ class Lane:
         """Before this, there is nothing to be done."""
         return self.cover.free_from(self.start)
 
+    @property
+    def control(self) -> Mapping[str, Any] | None:
+        """What was remembered of the control of a plain server, where the lane goes on."""
+        before = self.cover.before(self.resumes_at)
+        if before is None or before.memory is None:
+            return None
+        control: Mapping[str, Any] | None = json.loads(before.memory)["control"]
+        return control
+
     def take(self, look: Look) -> Outcome | str:
         """Takes one look in, or says why not."""
         reason = self._pass_over(look.at)

@@ -91,11 +91,17 @@ class PrometheusSource:
         return found
 
     def _intervals_between(self, start: float, end: float) -> dict[str, float]:
+        try:
+            ranges = self._api.samples(self._probe, start, end).ranges
+        except TooMuchError:
+            if end - start <= LEAST_SPAN:
+                raise
+            return self._intervals_between(start, start + (end - start) / 2.0)
         times: dict[int, set[float]] = defaultdict(set)
-        for labels, values in self._api.samples(self._probe, start, end).ranges:
+        for labels, values in ranges:
             series = self._catalogue.find(labels)
             if series is not None:
-                times[series.stream].update(float(value[0]) for value in values)
+                times[series.stream].update(at for at, _ in values)
         return {
             self._catalogue.streams[stream].target: median(b - a for a, b in pairwise(seen))
             for stream, some in times.items()

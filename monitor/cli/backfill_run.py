@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,11 +28,12 @@ from monitor.backfill.looks import Source
 from monitor.backfill.naming import Naming
 from monitor.cli import exits
 from monitor.cli.locate import checked_database, find_config
-from monitor.cli.output import clean, print_json, print_text
+from monitor.cli.output import clean, print_error, print_json, print_text
 from monitor.clock import SystemClock
 from monitor.config.load import load_settings
 from monitor.config.schema import DEFAULT_DATABASE
 from monitor.config.values import format_duration
+from monitor.model import MonitorError
 from monitor.report import iso
 from monitor.settings import TargetSettings
 from monitor.store.backfill import PastStore
@@ -108,7 +109,7 @@ def run_backfill(
             )
             began = SystemClock().monotonic()
             with _progress(source, ingest.summary) as tick:
-                summary = ingest.run(tick)
+                summary = _run(ingest, tick)
                 if not dry_run:
                     while roll_up(engine, now) >= BATCH:
                         pass
@@ -120,6 +121,15 @@ def run_backfill(
     else:
         print_text(_text(summary, source.findings.notes, seconds, dry_run=dry_run))
     return exits.OK if summary.samples or summary.skipped else exits.NO_VERDICT
+
+
+def _run(ingest: Ingest, tick: Callable[[float], None]) -> Summary:
+    try:
+        return ingest.run(tick)
+    except (MonitorError, KeyboardInterrupt):
+        if ingest.stored:
+            print_error("what came before this is stored; the same command goes on from there")
+        raise
 
 
 @contextmanager

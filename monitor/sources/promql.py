@@ -43,8 +43,8 @@ class Range(NamedTuple):
     """The raw samples of one series."""
 
     labels: Mapping[str, str]
-    values: Sequence[Sequence[Any]]
-    """Pairs of seconds and text."""
+    values: Sequence[tuple[float, str]]
+    """Pairs of seconds since the epoch and text."""
 
 
 class Answer(NamedTuple):
@@ -162,9 +162,16 @@ def _ranges(result: object) -> Iterator[Range]:
     for one in result:
         # A native histogram has others in its place, which are not needed.
         values = one.get("values", []) if isinstance(one, dict) else None
-        if not isinstance(values, list):
+        if not isinstance(values, list) or not all(map(_is_sample, values)):
             raise _strange("query")
         yield Range(_labels(one.get("metric")), values)
+
+
+def _is_sample(value: object) -> bool:
+    match value:
+        case [int() | float(), str()]:
+            return True
+    return False
 
 
 def _labels(found: object) -> Mapping[str, str]:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass, field, replace
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import structlog
 
-from monitor.health.baseline import Baseline
+from monitor.health.baseline import Baseline, BaselinePoint
 from monitor.health.combine import combine
-from monitor.health.curve import CurveSums
+from monitor.health.curve import BinSums, CurveSums
 from monitor.health.window import GAP_INTERVALS
-from monitor.model import Counts, Identity, Increment
+from monitor.model import Counts, Engine, Identity, Increment
 from monitor.settings import TargetSettings
 
 FADING = 0.1
@@ -55,6 +55,22 @@ class _Server:
             self.sums.fade((1.0 - FADING) ** ((end - self.faded_at) / _HOUR))
             self.faded_at = end
         self.sums.take(counts)
+
+    def remember(self) -> dict[str, Any]:
+        """All of this, for JSON."""
+        return {
+            "bins": [[middle, *astuple(sums)] for middle, sums in self.sums.bins.items()],
+            "identity": self.identity,
+            "faded_at": self.faded_at,
+            "reason": self.reason,
+        }
+
+    def resume(self, known: Mapping[str, Any]) -> None:
+        """Takes on what ``remember`` gave."""
+        self.sums = CurveSums()
+        self.sums.bins |= {middle: BinSums(*sums) for middle, *sums in known["bins"]}
+        self.identity = _identity(known["identity"])
+        self.faded_at, self.reason = known["faded_at"], known["reason"]
 
     def become(self, identity: Identity) -> None:
         """Notes what server it is; what another kind of server did is forgotten."""
@@ -126,6 +142,30 @@ class Control:
             if known_until is not None:
                 self._fit(known_until)
 
+    def remember(self) -> dict[str, Any]:
+        """All that ``resume`` needs to go on as if there had been no interruption, for JSON."""
+        curve = self.choice.baseline
+        return {
+            "fitted_at": self._fitted_at,
+            "points": None if curve is None else [asdict(point) for point in curve.points],
+            "identity": None if curve is None else curve.identity,
+            "why_not": self.choice.why_not,
+            "servers": {name: server.remember() for name, server in self._servers.items()},
+        }
+
+    def resume(self, memory: Mapping[str, Any]) -> None:
+        """Goes on from what ``remember`` gave; a server that was not watched then begins anew."""
+        with self._lock:
+            for name, known in memory["servers"].items():
+                if name in self._servers:
+                    self._servers[name].resume(known)
+            self._fitted_at = memory["fitted_at"]
+            self.choice = Choice(None, memory["why_not"])
+            if memory["points"] is not None:
+                points = tuple(BaselinePoint(**point) for point in memory["points"])
+                curve = _plain(f"control of {self.service}", _identity(memory["identity"]))
+                self.choice = Choice(replace(curve, points=points, measured_at=self._fitted_at))
+
     def _is_due(self, now: float) -> bool:
         return self._fitted_at is None or abs(now - self._fitted_at) >= REFIT_SECONDS
 
@@ -185,6 +225,11 @@ class Control:
         if reasons:
             return f"no baseline from the plain servers: {'; '.join(reasons)}"
         return "no baseline yet: the plain servers did not decode for long enough at any load"
+
+
+def _identity(parts: Sequence[Any]) -> Identity:
+    engine, *rest = parts
+    return Identity(Engine(engine) if engine else None, *rest)
 
 
 def _plain(name: str, identity: Identity) -> Baseline:

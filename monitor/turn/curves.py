@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import structlog
 
@@ -105,6 +105,18 @@ class Curves:
                 self._alerted[target.service] = (
                     names | {target.name} if alerted else names - {target.name}
                 )
+
+    def remember(self, target: TargetSettings) -> dict[str, Any] | None:
+        """What the control knows that a plain server belongs to, for JSON."""
+        control = self._controls.get(target.service)
+        plain = target.role is Role.BASELINE
+        return control.remember() if plain and control is not None else None
+
+    def resume(self, target: TargetSettings, memory: Mapping[str, Any]) -> None:
+        """Lets the control of a plain server go on from what ``remember`` gave."""
+        control = self._controls.get(target.service)
+        if control is not None:
+            control.resume(memory)
 
     def refresh(self) -> None:
         """Reads the active baselines; with the database away, the ones known stay."""

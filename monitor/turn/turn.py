@@ -136,6 +136,7 @@ class Turn:
             "since": self.since,
             "document_at": self._document_at,
             "sign": self._neighbours.sign(self.settings.name),
+            "control": None if self._curves is None else self._curves.remember(self.settings),
         }
 
     def resume(self, memory: Mapping[str, Any], history: Iterable[Increment]) -> None:

@@ -28,7 +28,7 @@ from monitor.store import schema
 from monitor.store.backfill import PastStore
 from monitor.store.connect import reading
 from monitor.store.repository import Repository
-from monitor.store.tables import backfills, metadata
+from monitor.store.tables import backfills, metadata, series
 from monitor.turn.curves import Curves
 from monitor.turn.neighbours import Neighbours
 
@@ -169,14 +169,17 @@ def backfill(
 def rows(engine: Engine, *, without: Sequence[str] = ("backfills",)) -> dict[str, list[Any]]:
     """All rows of all tables by what they say, whatever numbers they were given."""
     with reading(engine) as connection:
+        query = select(series.c.id, series.c.target_id, series.c.label)
+        names = {key: f"{target}/{label}" for key, target, label in connection.execute(query)}
         found = {}
         for table in metadata.sorted_tables:
             if table.name in without:
                 continue
-            columns = [column for column in table.c if column.name not in ("id",)]
-            if table.name == "samples":
-                columns.remove(table.c.rolled)
-            found[table.name] = sorted(map(tuple, connection.execute(select(*columns))), key=repr)
+            columns = [column for column in table.c if column.name not in ("id", "rolled")]
+            told = [tuple(row) for row in connection.execute(select(*columns))]
+            if "series_id" in table.c:
+                told = [(names[key], *rest) for key, *rest in told]
+            found[table.name] = sorted(told, key=repr)
     return found
 
 
