@@ -94,8 +94,8 @@ def prometheus(
     json: JsonOption = False,
 ) -> int:
     """Read raw series of Prometheus, VictoriaMetrics, Mimir or Thanos."""
-    setting = read_setting(config, database)
     span = _span(start, end)
+    setting = read_setting(config, database)
     address = checked("the URL", parse_base_url, url)
     credentials = read_credentials(
         bearer_file,
@@ -142,6 +142,7 @@ def pages(
     json: JsonOption = False,
 ) -> int:
     """Read pages that were saved one by one, with the time each was taken at."""
+    span = _span(start, end)
     setting = read_setting(config, database)
     naming = setting.naming(service=service, target=target)
     source = PagesSource(target, path, checked("--select", matchers_in, select or []))
@@ -150,7 +151,7 @@ def pages(
         source,
         naming,
         name=str(path),
-        span=_span(start, end),
+        span=span,
         dry_run=dry_run,
         as_json=json,
     )
@@ -176,6 +177,7 @@ def openmetrics(
     json: JsonOption = False,
 ) -> int:
     """Read a dump: OpenMetrics, exposition format with times, or 'promtool tsdb dump'."""
+    span = _span(start, end)
     setting = read_setting(config, database)
     naming = setting.naming(target_label, service, target)
     matchers = checked("--query-labels", matchers_in, [query_labels])
@@ -185,7 +187,7 @@ def openmetrics(
             source,
             naming,
             name=file,
-            span=_span(start, end),
+            span=span,
             dry_run=dry_run,
             as_json=json,
         )
