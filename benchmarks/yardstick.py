@@ -57,9 +57,9 @@ def prometheus(
         )
         try:
             time.sleep(warm)
-            before = _cpu(process.pid)
+            before = cpu(process.pid)
             time.sleep(seconds)
-            return (_cpu(process.pid) - before) / (targets * seconds / interval)
+            return (cpu(process.pid) - before) / (targets * seconds / interval)
         finally:
             process.terminate()
             process.wait()
@@ -81,7 +81,7 @@ def _config(address: str, targets: int, interval: float) -> str:
     )
 
 
-def _cpu(pid: int) -> float:
+def cpu(pid: int) -> float:
     """Seconds of CPU time, in user and kernel mode."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
