@@ -199,7 +199,7 @@ class Ingest:
         lanes = self._lanes.values()
         self._curves.configure([lane.settings for lane in lanes], at)
         for lane in lanes:
-            control = lane.control
+            control = lane.control_at(at)
             if control is not None:
                 self._curves.resume(lane.settings, control)
 

@@ -79,11 +79,10 @@ class Lane:
         """Before this, there is nothing to be done."""
         return self.cover.free_from(self.start)
 
-    @property
-    def control(self) -> Mapping[str, Any] | None:
-        """What was remembered of the control of a plain server, where the lane goes on."""
-        before = self.cover.before(self.resumes_at)
-        if before is None or before.memory is None:
+    def control_at(self, at: float) -> Mapping[str, Any] | None:
+        """What was remembered by ``at`` of the control of a plain server."""
+        before = self.cover.before(at)
+        if before is None or before.memory is None or before.end > at:
             return None
         control: Mapping[str, Any] | None = json.loads(before.memory)["control"]
         return control
