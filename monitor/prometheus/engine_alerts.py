@@ -23,12 +23,13 @@ from monitor.health.verdict import (
     SUSPICIOUS_RATE,
 )
 from monitor.prometheus import promql
-from monitor.prometheus.engine_records import MODEL, RANK, engine_records, normal_group
+from monitor.prometheus.engine_records import MODEL, RANK, SEEN, engine_records, slow_group
 from monitor.prometheus.pack import alert_labels, escaped
 from monitor.prometheus.rule_file import Alerting, Group
 
 INSTANCE = "job, instance"
 _MODEL = "model:specdec_"
+_INTERVAL = 30.0
 _WHERE = "{{ $labels.model_name }} on {{ $labels.instance }}"
 _SICK_SHARE = 0.5
 """A rank is sick that accepts less than this share of what the best of its server accepts."""
@@ -51,7 +52,7 @@ def engine_groups(rules: Iterable[Rule]) -> list[Group]:
     """Recordings and alerts, with severity and times of those of ``rules`` with the same id."""
     known = {rule.id: rule for rule in rules}
     found = [_alerting(signs, known[signs.id]) for signs in _signs(known) if signs.id in known]
-    return [normal_group(), Group("engine", [*engine_records(), *found, _NOTHING])]
+    return [slow_group(), Group("engine", [*engine_records(), *found, _NOTHING], _INTERVAL)]
 
 
 def alert_name(rule: str) -> str:
@@ -93,8 +94,7 @@ def _signs(rules: Mapping[str, Rule]) -> list[_Signs]:
 def _target_down() -> _Signs:
     return _Signs(
         "target_down",
-        f"max by ({INSTANCE}) (up) == 0\n"
-        f"and on ({INSTANCE})\nlast_over_time(instance:specdec_models:count[1d])",
+        f"max by ({INSTANCE}) (up) == 0\nand on ({INSTANCE})\nlast_over_time({SEEN}[10m])",
         f"max by ({INSTANCE}) (up) == 1",
         "{{ $labels.instance }} cannot be reached",
         INSTANCE,
@@ -220,7 +220,7 @@ def _unrecognised() -> _Signs:
         'draft_acceptance_rate)|sglang:spec_(accept_length|verify_calls_total)"})'
     )
     gone = promql.but_not(
-        "last_over_time(instance:specdec_models:count[1d])",
+        f"last_over_time({SEEN}[10m])",
         "instance:specdec_models:count",
         INSTANCE,
     )

@@ -19,6 +19,8 @@ RANK = f"{MODEL}, rank"
 _SERVED = "job, instance, model_name"
 _SAMPLES_PER_REQUEST = 6
 """Independent samples that one request is worth (``interval.default_design_effect``)."""
+SEEN = "instance:specdec_models:seen1d"
+"""The servers that showed figures within a day."""
 _VLLM = {"server": "vllm"}
 _SGLANG = {"server": "sglang"}
 # SGLang shows the drafter's own scheduler beside the one that counts.
@@ -31,9 +33,10 @@ def engine_records() -> list[Recording]:
     return [*_vllm(), *_sglang(), *_figures()]
 
 
-def normal_group() -> Group:
-    """What is usual, which changes slowly and takes long to work out."""
-    return Group("engine-normal", [_normal()], interval=300.0)
+def slow_group() -> Group:
+    """What looks back over a day: it changes slowly and takes long to work out."""
+    seen = Recording(SEEN, "last_over_time(instance:specdec_models:count[1d])")
+    return Group("engine-day", [_normal(), seen], interval=300.0)
 
 
 def _vllm() -> Iterator[Recording]:
