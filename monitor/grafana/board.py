@@ -8,12 +8,10 @@ from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.cog.builder import Builder
 from grafana_foundation_sdk.models import dashboard
 
+from monitor.grafana.marks import TAG
 from monitor.grafana.queries import DATABASE, GRAFANA, METRICS, Raw, squeeze
 
 Panel = Builder[dashboard.Panel]
-
-TAG = "spec-decode"
-"""All our dashboards have it, and the annotations that rollbacks leave in Grafana."""
 
 PAYING, SERVICE, ENGINES, HISTORY, MONITOR = (
     f"specdec-{name}" for name in ("paying", "service", "engines", "history", "monitor")

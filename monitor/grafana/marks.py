@@ -13,7 +13,7 @@ from monitor.grafana.client import Grafana
 from monitor.model import GrafanaError
 
 TAG = "spec-decode"
-"""All marks have it; the dashboards show those that also have ``rollback`` or ``alert``."""
+"""All our dashboards and marks have it; dashboards show the marks with ``rollback`` as well."""
 ROLLBACK = "rollback"
 ALERT = "alert"
 _MOST_TEXT = 500

@@ -8,7 +8,6 @@ from monitor.grafana import look
 from monitor.grafana.board import (
     PAYING,
     SERVICE,
-    TAG,
     Panel,
     board,
     choice,
@@ -17,6 +16,7 @@ from monitor.grafana.board import (
     metrics_source,
     row,
 )
+from monitor.grafana.marks import ROLLBACK, TAG
 from monitor.grafana.panels import dashed, lines, link, tiles, timeline
 from monitor.grafana.queries import Now, Range, Rows
 from monitor.grafana.tables import Column, rows
@@ -61,7 +61,7 @@ def marks() -> tuple[dashboard.AnnotationQuery, ...]:
             "{{service}} {{target}}",
             "red",
         ),
-        marked("Rollbacks", (TAG, "rollback"), "purple"),
+        marked("Rollbacks", (TAG, ROLLBACK), "purple"),
     )
 
 
