@@ -59,9 +59,12 @@ def _introduce(address: str, database: str) -> None:
 
 def _conclude(play: Demo, address: str, database: str, *, passed: bool, once: bool) -> None:
     if passed:
-        print_text("\nThe daemon saw both collapses, and the plain server for what it is.")
+        print_text(
+            "\nThe daemon saw both collapses, alerted, and moved the traffic of one service to "
+            "its plain server."
+        )
     else:
-        print_text("\nThe expected verdicts did not come.")
+        print_text("\nNot all came that was expected.")
     if not once:
         command, (start, end) = Path(sys.argv[0]).as_posix(), map(iso, play.span)
         print_text("The endpoints stay open until Ctrl-C. Try meanwhile:")
@@ -75,7 +78,7 @@ def _tell(line: Line) -> None:
     """One line of the story: time, target, verdict and sentence, wrapped under itself."""
     row = Table.grid(padding=(0, 1))
     row.add_column(no_wrap=True)
-    if line.target is None or line.verdict is None:
+    if line.target is None:
         row.add_column()
         row.add_row(text(clock_text(line.at), "dim"), text(f"-- {line.text}", "italic"))
     else:
@@ -85,7 +88,9 @@ def _tell(line: Line) -> None:
         row.add_row(
             text(clock_text(line.at), "dim"),
             text(line.target),
-            verdict_text(line.verdict),
+            text(line.message or "", "bold")
+            if line.verdict is None
+            else verdict_text(line.verdict),
             text(line.text),
         )
     print_rich(row)

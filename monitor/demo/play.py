@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from pydantic import SecretStr
+
+from monitor.alerting.receivers import ReceiverSettings, WebhookSettings
+from monitor.alerting.routes import Routing
+from monitor.alerting.ruleset import load_rules
 from monitor.daemon import Daemon
-from monitor.demo.servers import ScaledClock, Stage
+from monitor.demo.recovery import Recovery
+from monitor.demo.servers import ScaledClock
+from monitor.demo.stage import LIVE_FROM, Stage
 from monitor.demo.tape import Story, load_story
 from monitor.health.baseline import Baseline, BaselinePoint
 from monitor.model import Assessment, Verdict
-from monitor.settings import DaemonSettings, JudgeSettings, Role, TargetSettings
+from monitor.rollback.actuators.hook import HookAccess, HookActuator
+from monitor.rollback.actuators.shares import percent
+from monitor.rollback.messages import RULE as ROLLBACK
+from monitor.rollback.settings import Mode, Policy, Precheck, Shift, Verify, Voting
+from monitor.settings import (
+    DaemonSettings,
+    JudgeSettings,
+    Role,
+    RollbackSettings,
+    TargetSettings,
+)
 
 RATE = 20.0
 """Seconds of the story per real second."""
@@ -38,10 +55,20 @@ EXPECTED = {
 }
 """The verdicts that must come, in this order, for the demo to count as passed."""
 
+POLICY = Policy(
+    mode=Mode.ACT,
+    voting=Voting(needed=3, of=4, spacing=INTERVAL),
+    precheck=Precheck(pause=INTERVAL),
+    shift=Shift(steps=(0.25, 1.0), hold=20.0),
+    verify=Verify(seconds=20.0),
+)
+"""As by default, but for waits that nobody would sit through."""
+
 NARRATION = (
     (0.0, "three servers start: two with speculation, one plain; scraped each 5 s"),
     (103.0, "chat: the drafter of data-parallel rank 1 collapses"),
     (118.0, "code: the server restarts with a drafter that does not fit its model"),
+    (LIVE_FROM, "code: from here on, four clients ask through a router that a hook can move"),
 )
 
 
@@ -53,7 +80,10 @@ class Line:
     """Seconds since the Unix epoch, in the story."""
     text: str
     target: str | None = None
+    """The target of a verdict, or the service of a message."""
     verdict: Verdict | None = None
+    message: str | None = None
+    """What kind of message came over the pager."""
 
 
 Tell = Callable[[Line], None]
@@ -70,6 +100,7 @@ class Demo:
         self._tell = tell
         self._seen: dict[str, list[Verdict]] = {name: [] for name in EXPECTED}
         self._last: dict[str, tuple[Verdict, object]] = {}
+        self._share = 0.0
 
     @property
     def span(self) -> tuple[float, float]:
@@ -80,7 +111,8 @@ class Demo:
     def playing(self) -> Iterator[str]:
         """Runs servers and daemon; gives the daemon's address."""
         with Stage(self._story, self._clock) as stage:
-            settings = self._settings(stage.urls)
+            settings = self._settings(stage)
+            self._stage, self._recovery = stage, Recovery()
             self._daemon = Daemon(settings, load=lambda: settings, clock=self._clock)
             failures: list[BaseException] = []
             thread = threading.Thread(target=self._run, args=(failures,))
@@ -100,7 +132,7 @@ class Demo:
         except BaseException as error:  # The main thread raises it again.
             failures.append(error)
 
-    def _settings(self, urls: dict[str, str]) -> DaemonSettings:
+    def _settings(self, stage: Stage) -> DaemonSettings:
         targets = tuple(
             TargetSettings(
                 name=name,
@@ -111,9 +143,19 @@ class Demo:
                 timeout=INTERVAL * 0.8,
                 judge=JudgeSettings(baseline=PLAIN if name == "code-spec" else None),
             )
-            for name, url in urls.items()
+            for name, url in stage.urls.items()
         )
-        return DaemonSettings(database=self._database, targets=targets, port=self._port)
+        hook = HookAccess(SecretStr(stage.hook), keys=(stage.key,))
+        pager = ReceiverSettings("pager", WebhookSettings(SecretStr(stage.pager)))
+        return DaemonSettings(
+            database=self._database,
+            targets=targets,
+            port=self._port,
+            rules=load_rules([]).rules,
+            receivers=(pager,),
+            routing=Routing((pager.name,)),
+            rollbacks={"code": RollbackSettings(POLICY, HookActuator(hook, clock=self._clock))},
+        )
 
     def tell_until_end(self) -> bool:
         """Tells the story to its end; True when all expected verdicts came in order."""
@@ -123,7 +165,7 @@ class Demo:
             while narration and self._clock.monotonic() >= narration[0][0]:
                 offset, text = narration.pop(0)
                 self._tell(Line(self._story.start + offset, text))
-            self._tell_decisions()
+            self._tell_news()
             if self._clock.monotonic() > end + _LONGEST_WAIT * self._clock.rate:
                 break
             self._clock.sleep(_POLL * self._clock.rate)
@@ -132,16 +174,35 @@ class Demo:
     def tell_forever(self) -> None:
         """Goes on telling decisions until interrupted."""
         while True:
-            self._tell_decisions()
+            self._tell_news()
             self._clock.sleep(_POLL * self._clock.rate)
 
-    def _tell_decisions(self) -> None:
+    def _tell_news(self) -> None:
         for view in self._daemon.targets():
             assessment = view.assessment
             if assessment is not None and self._is_news(assessment):
                 self._tell(
                     Line(assessment.at, assessment.sentence, assessment.target, assessment.verdict)
                 )
+        for message in self._stage.paged():
+            self._recovery.take(message, self._stage.felt())
+            self._tell(self._message(message))
+        if self._stage.share != self._share:
+            self._share = self._stage.share
+            text = f"code: the router gives {percent(self._share)} of the requests to plain"
+            self._tell(Line(self._clock.utc(), text))
+        sentence = self._recovery.news(self._stage.felt())
+        if sentence is not None:
+            self._tell(Line(self._clock.utc(), sentence))
+
+    def _message(self, message: Mapping[str, object]) -> Line:
+        """What came over the pager; why an alert fires has been told with the verdict."""
+        service, text = str(message["service"]), str(message["title"])
+        is_alert = message["rule"] != ROLLBACK
+        if not is_alert or message["reason"] != "first":
+            text += f": {message['sentence']}"
+        kind = str(message["state"]).upper() if is_alert else "ROLLBACK"
+        return Line(self._clock.utc(), text, service, message=kind)
 
     def _is_news(self, assessment: Assessment) -> bool:
         if assessment.window is None and assessment.verdict is Verdict.INSUFFICIENT:
@@ -154,7 +215,7 @@ class Demo:
         return True
 
     def _passed(self) -> bool:
-        return all(
+        return self._recovery.is_told and all(
             _in_order(expected, self._seen[target]) for target, expected in EXPECTED.items()
         )
 

@@ -1,12 +1,17 @@
-"""Model servers that play tapes on loopback, and the clock that makes them quick."""
+"""Model servers that play tapes on loopback and then go on by themselves."""
 
 from __future__ import annotations
 
+import json
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import dataclass
 
-from monitor.demo.tape import Story, Tape
+from monitor.demo.growth import Growth
+from monitor.demo.http import EVENTS, Asked, Said, Server, in_json
+from monitor.demo.tape import Tape
+
+MODEL = "tiny-py-llama"
 
 
 class ScaledClock:
@@ -30,73 +35,63 @@ class ScaledClock:
         time.sleep(seconds / self.rate)
 
 
+@dataclass(frozen=True, slots=True)
+class Life:
+    """How a server goes on once its tape is over."""
+
+    begins: float
+    """Seconds after the beginning of the story; the tape counts up to here."""
+    growth: Growth
+
+
 class TapeServer:
-    """One model server: ``/metrics`` shows the page of the moment, or 503 while it is down."""
+    """One model server.
 
-    def __init__(self, tape: Tape, clock: ScaledClock) -> None:
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(tape, clock))
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+    ``/metrics`` shows the page of the moment, or 503 while it is down. With a ``Life``, it also
+    gives completions, which take as long as they did when the pages were recorded, and counts
+    them on its page.
+    """
 
-    @property
-    def url(self) -> str:
-        """Where the server listens."""
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
+    def __init__(self, tape: Tape, clock: ScaledClock, life: Life | None = None) -> None:
+        self._tape = tape
+        self._clock = clock
+        self._life = life
+        self._lock = threading.Lock()
+        self._tokens = 0
+        self._running = 0
+        self.server = Server(self._answer)
+        """Where it listens; it must be started and closed."""
 
-    def start(self) -> None:
-        """Begins to answer."""
-        self._thread.start()
+    def _answer(self, asked: Asked) -> Said:
+        if asked.path == "/metrics":
+            page = self._page()
+            return Said(503, b"the server is restarting\n") if page is None else Said(200, page)
+        if self._life is None:
+            return Said(404, b"not found\n")
+        if asked.path == "/v1/models":
+            return in_json(200, {"object": "list", "data": [{"id": MODEL, "object": "model"}]})
+        if asked.method == "POST" and asked.path == "/v1/completions":
+            return self._complete(self._life.growth, json.loads(asked.body))
+        return Said(404, b"not found\n")
 
-    def close(self) -> None:
-        """Stops answering."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+    def _page(self) -> bytes | None:
+        now = self._clock.monotonic()
+        if self._life is None or now < self._life.begins:
+            return self._tape.page(now)
+        with self._lock:
+            return self._life.growth.page(self._tokens, self._running)
 
-
-def _handler(tape: Tape, clock: ScaledClock) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_GET(self) -> None:
-            if self.path != "/metrics":
-                self._answer(404, b"not found\n")
-                return
-            page = tape.page(clock.monotonic())
-            if page is None:
-                self._answer(503, b"the server is restarting\n")
-            else:
-                self._answer(200, page)
-
-        def _answer(self, status: int, body: bytes) -> None:
-            self.send_response(status)
-            self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            """Says nothing: the terminal belongs to the story."""
-
-    return Handler
-
-
-class Stage:
-    """All servers of a story, as a context manager."""
-
-    def __init__(self, story: Story, clock: ScaledClock) -> None:
-        self._servers = {name: TapeServer(tape, clock) for name, tape in story.tapes.items()}
-
-    @property
-    def urls(self) -> dict[str, str]:
-        """The address of each server by the name of its tape."""
-        return {name: server.url for name, server in self._servers.items()}
-
-    def __enter__(self) -> Stage:
-        for server in self._servers.values():
-            server.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for server in self._servers.values():
-            server.close()
+    def _complete(self, growth: Growth, asked: dict[str, object]) -> Said:
+        tokens = int(str(asked["max_tokens"]))
+        with self._lock:
+            self._running += 1
+        self._clock.sleep(tokens * growth.seconds_per_token)
+        with self._lock:
+            self._running -= 1
+            self._tokens += tokens
+        text = {"model": MODEL, "choices": [{"index": 0, "text": " pass" * tokens}]}
+        usage = {"model": MODEL, "choices": [], "usage": {"completion_tokens": tokens}}
+        if not asked.get("stream"):
+            return in_json(200, {**text, "usage": usage["usage"]})
+        events = (json.dumps(text), json.dumps(usage), "[DONE]")
+        return Said(200, "".join(f"data: {event}\n\n" for event in events).encode(), EVENTS)
