@@ -18,8 +18,18 @@ from monitor.health import memory
 from monitor.health.baseline import Baseline
 from monitor.health.orders import Order, apply_order
 from monitor.health.peers import Peers
+from monitor.health.stored import stored_sample
 from monitor.health.target import TargetState
-from monitor.model import Alarm, Assessment, Increment, PageError, Sample
+from monitor.health.verdict import Said
+from monitor.model import (
+    Alarm,
+    Assessment,
+    Identity,
+    Increment,
+    PageError,
+    Sample,
+    Verdict,
+)
 from monitor.settings import TargetSettings
 
 
@@ -39,6 +49,21 @@ class NoPage:
     """A look that gave no page, and why, in one line."""
 
     error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What was stored of a look, where its page is gone."""
+
+    increments: tuple[Increment, ...]
+    """Of all engines; empty where the page told no figures."""
+    identity: Identity
+    verdict: Verdict | None
+    """What was said of it at the time."""
+
+
+Seen = Page | Sample | NoPage | Counted
+"""All that a look can have given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +90,8 @@ class TargetPipeline:
         self._state = TargetState(settings.name, settings.interval, settings.judge, settings.gap)
         self._assessment: Assessment | None = None
 
-    def tick(self, seen: Page | Sample | NoPage, now: float) -> Tick:
-        """Takes in one page, or what a log told in its place, or that there is none.
+    def tick(self, seen: Seen, now: float) -> Tick:
+        """Takes in one page, or what there is in its place, or that there is none.
 
         Never raises for the content of a page: a bad one is a ``problem``.
         """
@@ -75,6 +100,9 @@ class TargetPipeline:
         last = self._state.memory.last_at
         if last is not None and now <= last:
             return self.tick_failed("the time of this page is not after the one before", last)
+        if isinstance(seen, Counted):
+            self._retrace(seen, now)
+            return self._tick(seen.increments, self._state.assess(now), None)
         try:
             sample = self._read(seen, now)
         except PageError as error:
@@ -82,12 +110,22 @@ class TargetPipeline:
         increments = self._state.observe(sample)
         return self._tick(increments, self._state.assess(now), None)
 
-    def prime(self, seen: Page | Sample | NoPage, now: float) -> None:
+    def recall(self, seen: Counted, now: float, said: Said | None) -> None:
+        """Takes in what was stored without judging it; ``said`` was the answer before it.
+
+        What is learnt to be normal is learnt again; it takes a tenth of the time of ``tick``.
+        """
+        self._state.memory.verdict = said
+        self._retrace(seen, now)
+        if self._state.memory.watch.may_clear:
+            self._state.assess(now)
+
+    def prime(self, seen: Seen, now: float) -> None:
         """Shows the reader a page that was taken in by an earlier process.
 
         What some pages mean follows from the one before; nothing else is made of it.
         """
-        if not isinstance(seen, NoPage):
+        if not isinstance(seen, NoPage | Counted):
             with suppress(PageError):
                 self._read(seen, now)
 
@@ -102,6 +140,13 @@ class TargetPipeline:
             if standing is not None:
                 return self._tick((), standing, error, fresh=False)
         return self._tick((), self._state.down(error, now), error)
+
+    def _retrace(self, seen: Counted, now: float) -> None:
+        sample = stored_sample(now, seen.identity, seen.increments, seen.verdict)
+        if seen.increments:
+            self._state.retrace(sample, seen.increments, learn=True)
+        else:
+            self._state.observe(sample)
 
     def _read(self, seen: Page | Sample, now: float) -> Sample:
         if isinstance(seen, Sample):

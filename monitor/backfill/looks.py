@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from monitor.model import Sample
-from monitor.pipeline import NoPage, Page
+from monitor.pipeline import Seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +17,8 @@ class Look:
     target: str
     at: float
     """UTC seconds since the Unix epoch."""
-    seen: Page | Sample | NoPage
-    """A page as it was scraped, what the lines of a log told, or that there was no page.
+    seen: Seen
+    """A page as it was scraped, what lines of a log or stored rows told, or that there was none.
 
     The counters of a ``Sample`` are cumulative, as those of a page are: whoever has only what
     happened between two moments adds it up, from the first look on.

@@ -19,6 +19,7 @@ from monitor.health.combine import combine
 from monitor.health.judging import JudgeSettings
 from monitor.health.orders import OrderKind
 from monitor.health.reference import Reference
+from monitor.health.stored import stored_sample
 from monitor.health.target import Deliberation, TargetState
 from monitor.health.watch import Watch, fingerprint
 from monitor.health.window import GAP_INTERVALS
@@ -27,10 +28,6 @@ from monitor.model import (
     Cause,
     Counts,
     Identity,
-    Increment,
-    Reading,
-    Sample,
-    Speculation,
     StoreError,
     Verdict,
 )
@@ -38,11 +35,6 @@ from monitor.settings import DEFAULT_INTERVAL
 from monitor.store.rows import StoredMoment, StoredState, VerdictChange
 
 _OTHER_KIND = "another kind of server"
-_SPECULATION = {
-    Verdict.OFF: Speculation.ABSENT,
-    Verdict.UNRECOGNISED: Speculation.UNKNOWN_NAMES,
-}
-"""What pages said about speculation is not stored, but these verdicts follow from it alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,9 +235,9 @@ def _retrace(
         identity = identities[max(index - 1, 0)][1] if identities else Identity()
         state.memory.verdict = verdicts.before(end)
         now = verdicts.until(end)
-        sample = _sample(end, identity, increments, now.verdict if now is not None else None)
+        sample = stored_sample(end, identity, increments, now.verdict if now is not None else None)
         state.retrace(sample, increments, learn=learn)
-        if _may_clear(state.memory.watch):
+        if state.memory.watch.may_clear:
             state.deliberate(end)
         watch = state.memory.watch
         yield Point(
@@ -256,38 +248,6 @@ def _retrace(
             watch.drop.evidence,
             watch.rise.evidence,
         )
-
-
-def _may_clear(watch: Watch) -> bool:
-    """Whether an alarm might end, which takes a judgement: that is too dear for each look."""
-    return any(
-        cusum.alarm_at is not None and cusum.zero_since is not None
-        for cusum in (watch.drop, watch.rise, watch.pace.fall)
-    )
-
-
-def _sample(
-    at: float, identity: Identity, increments: Sequence[Increment], verdict: Verdict | None
-) -> Sample:
-    """What is still known of a page."""
-    speculation = Speculation.CONFIGURED
-    if verdict is not None:
-        speculation = _SPECULATION.get(verdict, speculation)
-    readings = [
-        Reading(
-            label=i.label,
-            # The gauge was integrated over the interval, so that it can be had back.
-            running=_mean(i.counts.running_seconds, i.counts.seconds),
-            waiting=_mean(i.counts.waiting_seconds, i.counts.seconds),
-            speculation=speculation,
-        )
-        for i in increments
-    ]
-    return Sample(at, identity, readings)
-
-
-def _mean(integral: float, seconds: float) -> float | None:
-    return integral / seconds if seconds > 0.0 else None
 
 
 def _explained_at(moment: StoredMoment, points: Sequence[Point]) -> float | None:

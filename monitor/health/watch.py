@@ -93,6 +93,14 @@ class Watch:
         return self.drop.alarm_at is not None or self.rise.alarm_at is not None
 
     @property
+    def may_clear(self) -> bool:
+        """Whether an alarm might end by a judgement, which is too dear for each look back."""
+        return any(
+            cusum.alarm_at is not None and cusum.zero_since is not None
+            for cusum in (self.drop, self.rise, self.pace.fall)
+        )
+
+    @property
     def quiet(self) -> bool:
         """Whether there is so little evidence of a fault that the past may be learnt from."""
         return not self.alarmed and max(self.drop.evidence, self.rise.evidence) < HARDLY_ANY

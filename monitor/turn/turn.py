@@ -14,8 +14,8 @@ import orjson
 from monitor.alerting.rules import Rule
 from monitor.health.orders import Order
 from monitor.health.peers import Sign
-from monitor.model import Assessment, Increment, Sample, StoreError, Verdict
-from monitor.pipeline import NoPage, Page, TargetPipeline, Tick
+from monitor.model import Assessment, Increment, StoreError, Verdict
+from monitor.pipeline import Seen, TargetPipeline, Tick
 from monitor.report import to_document
 from monitor.settings import TargetSettings
 from monitor.store.rows import Change, RoundRow
@@ -93,7 +93,7 @@ class Turn:
 
     def take(
         self,
-        seen: Page | Sample | NoPage,
+        seen: Seen,
         now: float,
         orders: Mapping[int, Order] | None = None,
         *,
