@@ -18,6 +18,7 @@ _COMMANDS = {
     "run": "monitor.cli.run",
     "status": "monitor.cli.status",
     "history": "monitor.cli.history",
+    "export": "monitor.cli.export",
     "explain": "monitor.cli.explain",
     "reference": "monitor.cli.reference",
     "pays": "monitor.cli.pays",

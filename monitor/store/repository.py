@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
@@ -16,6 +16,7 @@ from monitor.settings import Retention, TargetSettings
 from monitor.store.alerts import AlertNews, AlertStore, write_news
 from monitor.store.baselines import Baselines
 from monitor.store.connect import reading, writing
+from monitor.store.export import Row, Selection, What, export_rows
 from monitor.store.history import load_history
 from monitor.store.increments import load_increments, load_samples
 from monitor.store.lease import Guard, Leases, unguarded
@@ -196,6 +197,16 @@ class Repository:
         """The latest assessment of every live target, by service."""
         with reading(self._engine) as connection:
             return load_statuses(connection)
+
+    def export(self, what: What, selection: Selection) -> Iterator[Row]:
+        """Rows as ``monitor export`` writes them, ascending in time and in flat memory.
+
+        A target that is not known is a ``StoreError``.
+        """
+        with reading(self._engine) as connection:
+            for name in selection.targets:
+                _target_id(connection, name)
+            yield from export_rows(connection, what, selection)
 
     def history(self, target: str, start: float, end: float, step: float) -> list[HistoryRow]:
         """The past of a target in steps, ascending in time.
