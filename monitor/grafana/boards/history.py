@@ -144,8 +144,8 @@ def _answer() -> tuple[Panel, ...]:
         bars(
             4,
             "Time by verdict",
-            """How long each verdict held, summed over targets: share of the time of which one is
-            known.""",
+            """How long each verdict held, summed over targets that speculate: share of the time of
+            which one is known.""",
             [
                 Sql(
                     f"""SELECT replace(verdict, '_', ' ') AS verdict,
@@ -154,7 +154,7 @@ FROM (
     SELECT verdict, extract(epoch FROM
         least(until, $__timeTo()) - greatest(time, $__timeFrom())) AS held
     FROM v_verdicts
-    WHERE time < $__timeTo() AND until > $__timeFrom() AND {CHOSEN}
+    WHERE time < $__timeTo() AND until > $__timeFrom() AND {CHOSEN} AND role = 'speculative'
 ) v
 GROUP BY 1 ORDER BY 2 DESC"""
                 )
