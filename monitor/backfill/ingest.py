@@ -27,6 +27,8 @@ from monitor.turn.turn import Outcome, Turn
 
 BATCH = 2_000
 """Looks in one transaction: about a second of work, and as much to repeat after a crash."""
+TOLD = 250
+"""Looks between two words about the progress."""
 ALIKE = 0.1
 """Intervals that differ by no more than this share count as the same."""
 
@@ -113,8 +115,8 @@ class Ingest:
             target: self._lane(settings, name, start) for target, settings in store.targets.items()
         }
 
-    def run(self, on_batch: Callable[[float], None] = lambda _at: None) -> Summary:
-        """Takes in all there is; ``on_batch`` is told now and then how far the run has come.
+    def run(self, tell: Callable[[float], None] = lambda _at: None) -> Summary:
+        """Takes in all there is; ``tell`` is told now and then how far the run has come.
 
         Raises:
             MonitorError: the source or the database failed; what came before is stored, and
@@ -126,7 +128,8 @@ class Ingest:
             self._take(look)
             if number % BATCH == 0:
                 self._flush()
-                on_batch(look.at)
+            if number % min(TOLD, BATCH) == 0:
+                tell(look.at)
         self._flush()
         self.summary.skipped.update(self._source.findings.skipped)
         for target in self._lanes:

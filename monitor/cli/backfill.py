@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import closing
 from functools import partial
+from io import BufferedReader, FileIO
 from pathlib import Path
 from typing import Annotated
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import typer
 
 from monitor.backfill.dump import DumpSource, matchers_in
+from monitor.backfill.files import STDIN
 from monitor.backfill.pages import PagesSource
 from monitor.backfill.prometheus import PrometheusSource
 from monitor.cli.backfill_run import read_setting, run_backfill
@@ -21,6 +25,7 @@ from monitor.cli.options import (
     CertOption,
     ConfigOption,
     DatabaseOption,
+    EngineOption,
     InsecureOption,
     JsonOption,
     KeyOption,
@@ -29,8 +34,9 @@ from monitor.cli.options import (
 )
 from monitor.cli.times import parse_point
 from monitor.clock import SystemClock
-from monitor.config.values import parse_base_url
+from monitor.config.values import AUTO, parse_base_url, parse_engine
 from monitor.model import ConfigError
+from monitor.sources.logs import LogFiles, LogSettings, in_order
 from monitor.sources.promql import PrometheusApi
 from monitor.store.text import public_url
 
@@ -158,6 +164,64 @@ def pages(
 
 
 @app.command()
+def logs(
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE...", help="Log of one server, rotated or not; '-' is stdin."),
+    ],
+    *,
+    target: TargetOption,
+    engine: EngineOption = AUTO,
+    tz: Annotated[
+        str, typer.Option(metavar="ZONE", help="Time zone of the server, such as Europe/Berlin.")
+    ] = "UTC",
+    year: Annotated[
+        int | None,
+        typer.Option(min=2022, max=2999, help="Year of the first line, where stamps have none."),
+    ] = None,
+    num_speculative_tokens: Annotated[
+        int | None,
+        typer.Option(min=1, max=128, help="Proposed tokens per draft, if the log cannot tell."),
+    ] = None,
+    start: FromOption = None,
+    end: UntilOption = "now",
+    service: ServiceOption = None,
+    config: ConfigOption = None,
+    database: DatabaseOption = None,
+    dry_run: DryRunOption = False,
+    json: JsonOption = False,
+) -> int:
+    """Read the log of a vLLM or SGLang server."""
+    span = _span(start, end)
+    setting = read_setting(config, database)
+    naming = setting.naming(service=service, target=target)
+    kind = checked("--engine", parse_engine, engine)
+    known = naming.settings([target])[target]
+    piped = Path(STDIN) in files
+    source = LogFiles(
+        in_order(files),
+        LogSettings(
+            target=target,
+            engine=kind or known.engine,
+            zone=checked("--tz", _zone, tz),
+            year=year,
+            now=SystemClock().utc(),
+            draft_size=num_speculative_tokens or known.draft_size,
+        ),
+        pipe=BufferedReader(FileIO(sys.stdin.fileno(), closefd=False)) if piped else None,
+    )
+    return run_backfill(
+        setting,
+        source,
+        naming,
+        name=", ".join(map(str, files)),
+        span=span,
+        dry_run=dry_run,
+        as_json=json,
+    )
+
+
+@app.command()
 def openmetrics(
     file: Annotated[
         str, typer.Argument(metavar="FILE", help="Series with times; '-' is standard input.")
@@ -191,6 +255,13 @@ def openmetrics(
             dry_run=dry_run,
             as_json=json,
         )
+
+
+def _zone(name: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, OSError, ValueError):
+        raise ValueError(f"{name!r} is no time zone: write Europe/Berlin, or UTC") from None
 
 
 def _span(start: str | None, end: str) -> tuple[float, float]:

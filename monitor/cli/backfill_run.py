@@ -125,7 +125,10 @@ def run_backfill(
 
 def _run(ingest: Ingest, tick: Callable[[float], None]) -> Summary:
     try:
-        return ingest.run(tick)
+        summary = ingest.run(tick)
+        if summary.end is not None:
+            tick(summary.end)
+        return summary
     except (MonitorError, KeyboardInterrupt):
         if ingest.stored:
             print_error("what came before this is stored; the same command goes on from there")
@@ -161,7 +164,8 @@ def _progress(source: Source, summary: Summary) -> Iterator[Any]:
         _Rate(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True)) as progress:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
         task = progress.add_task("backfill", total=None, taken=0)
 
         def tick(at: float) -> None:

@@ -81,7 +81,11 @@ class LogFiles:
     findings: Findings = field(default_factory=Findings)
 
     @property
-    def interval(self) -> float | None:
+    def targets(self) -> Sequence[str]:
+        """The one target."""
+        return (self.settings.target,)
+
+    def interval(self, _target: str) -> float | None:
         """vLLM writes each ten seconds, and SGLang's lines are summed to as much."""
         return WINDOW_SECONDS
 

@@ -121,6 +121,8 @@ def test_a_span_of_a_dump_is_taken(folder: Path, capsys: pytest.CaptureFixture[s
             ["prometheus", "http://x", "--start", "-1h", "--password-env", "HOME"],
             "--password-file and --password-env need --username",
         ),
+        (["logs", "none", "--target", "t"], "none: No such file or directory"),
+        (["logs", ".", "--target", "t", "--tz", "Mars"], "--tz 'Mars' is no time zone"),
         (["nonsense"], "no such command 'nonsense'"),
     ],
 )
@@ -132,3 +134,25 @@ def test_a_mistake_is_one_line(
     assert message in said
     assert said.startswith("monitor: ")
     assert said.count("\n") == 0
+
+
+LINE = (
+    "INFO 03-01 14:3{minute}:{second:02} [metrics.py:100] SpecDecoding metrics: Mean acceptance"
+    " length: 2.50, Accepted throughput: 15.00 tokens/s, Drafted throughput: 30.00 tokens/s,"
+    " Accepted: 150 tokens, Drafted: 300 tokens, Per-position acceptance rate: 0.800, 0.500,"
+    " 0.200, Avg Draft acceptance rate: 50.0%\n"
+)
+
+
+def test_a_log_is_read_in_the_zone_of_its_server(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "".join(LINE.format(minute=n // 6, second=n % 6 * 10) for n in range(30))
+    (folder / "server.log").write_text(text)
+    options = ["--target", "gpu1", "--year", "2026", "--tz", "Europe/Berlin"]
+    code, found = outcome(capsys, "logs", "server.log", *options)
+    assert code == 0
+    assert (found["windows"], found["targets"]) == (found["samples"] - 1, ["gpu1"])
+    assert found["end"] == "2026-03-01T13:34:50.000Z"
+    code, again = outcome(capsys, "logs", "server.log", *options)
+    assert (code, again["samples"]) == (0, 0)
