@@ -72,13 +72,22 @@ class PrometheusSource:
             self.findings.note(f"the API said: {warning}")
 
     def _find_series(self) -> None:
-        found = self._api.series(self._selector, self._start, self._end)
-        self._catalogue.settle(found)
+        self._catalogue.settle(self._series_between(self._start, self._end))
         if not self._catalogue.streams:
             raise ConfigError(
                 "there are no series of vLLM, SGLang or another engine in this span that match:"
                 " look at --start, --end and --query-labels"
             )
+
+    def _series_between(self, start: float, end: float) -> list[Mapping[str, str]]:
+        """The labels of all series; asked for in halves where that is too much at once."""
+        try:
+            return self._api.series(self._selector, start, end)
+        except TooMuchError:
+            if end - start <= FIRST_SPAN:
+                raise
+        middle = (start + end) / 2.0
+        return self._series_between(start, middle) + self._series_between(middle, end)
 
     def _find_intervals(self) -> dict[str, float]:
         """From a while at the end of the span, at its beginning and in the middle of it."""

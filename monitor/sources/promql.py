@@ -147,6 +147,9 @@ class PrometheusApi:
             raise _refusal(HTTPStatus.OK, document)
         for key in ("warnings", "infos"):
             self._note(document.get(key))
+        if document.get("isPartial") is True:
+            # VictoriaMetrics has a word of its own for it.
+            self._note(["the answer is partial"])
         return document.get("data"), len(body)
 
     def _note(self, said: object) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import Connection, Engine, delete, insert, select
+from sqlalchemy import Connection, Engine, case, delete, func, insert, select
 
 from monitor.alerting.documents import from_stored, to_stored
 from monitor.alerting.model import Notification, Reason, State
@@ -193,8 +193,7 @@ class AlertStore:
         """The newest incidents of a service or of all, newest first."""
         query = select(*_INCIDENT).order_by(incidents.c.at.desc(), incidents.c.id).limit(limit)
         if which is IncidentFilter.OPEN:
-            # One that was open where filled-in time ends is history: nobody watches it.
-            query = query.where(incidents.c.ended_at.is_(None), ~incident_is_filled())
+            query = query.where(_ENDED.is_(None))
         if service is not None:
             query = query.where(incidents.c.service == service)
         with reading(self._engine) as connection:
@@ -235,7 +234,15 @@ class AlertStore:
         return len(keys)
 
 
-_INCIDENT = tuple(incidents.c[name] for name in Incident.__dataclass_fields__)
+# One that was open where filled-in time ends is history: nobody has watched it since.
+_ENDED = case(
+    (incident_is_filled(), func.coalesce(incidents.c.ended_at, incidents.c.at)),
+    else_=incidents.c.ended_at,
+)
+_INCIDENT = tuple(
+    _ENDED.label(name) if name == "ended_at" else incidents.c[name]
+    for name in Incident.__dataclass_fields__
+)
 
 
 def _add(

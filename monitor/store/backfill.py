@@ -24,7 +24,7 @@ from monitor.store.fingerprint import read_identity
 from monitor.store.increments import load_samples
 from monitor.store.moment import load_state
 from monitor.store.registry import add_missing, load_ids
-from monitor.store.rounds import RoundWriter, read_memory
+from monitor.store.rounds import RoundWriter, read_memory, states_statement
 from monitor.store.rows import RoundRow, StoredState
 from monitor.store.tables import (
     backfills,
@@ -32,7 +32,6 @@ from monitor.store.tables import (
     rollups,
     samples,
     series,
-    target_states,
     verdicts,
 )
 from monitor.store.text import clean_document, clean_optional, clean_text
@@ -251,10 +250,4 @@ def _put_state(connection: Connection, key: int, newest: Stretch) -> None:
         "assessed_at": memory["assessed_at"],
         "assessment": None if document is None else clean_document(document),
     }
-    statement = insert_into(connection.engine, target_states).values(**values)
-    connection.execute(
-        statement.on_conflict_do_update(
-            index_elements=["target_id"],
-            set_={name: statement.excluded[name] for name in values if name != "target_id"},
-        )
-    )
+    connection.execute(states_statement(connection.engine), values)

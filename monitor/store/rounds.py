@@ -71,7 +71,7 @@ class RoundWriter:
         self._engine = engine
         self._guard = guard
         self._samples_sql = _render(engine, _samples_statement(engine))
-        self._states_sql = _render(engine, _states_statement(engine))
+        self._states_sql = _render(engine, states_statement(engine))
         self.routing: Routing = NOWHERE
         """Whom notifications go to that are written from now on."""
         self.remember(Memory({}, {}, {}))
@@ -258,7 +258,8 @@ def _samples_statement(engine: Engine) -> Insert:
     return insert_into(engine, samples).on_conflict_do_nothing()
 
 
-def _states_statement(engine: Engine) -> Insert:
+def states_statement(engine: Engine) -> Insert:
+    """Puts the latest state of a target in place of the one before."""
     statement = insert_into(engine, target_states)
     new, old = statement.excluded, target_states.c
     return statement.on_conflict_do_update(

@@ -164,12 +164,26 @@ def test_fifty_megabytes_are_not_read() -> None:
 def test_warnings_of_partial_answers_are_told() -> None:
     def behave(path: str, asked: dict[str, str]) -> Answer:
         document = json.loads(honest(path, asked))
-        return json.dumps(document | {"warnings": ["store 10.0.0.9 is away"]}).encode()
+        more = {"warnings": ["store 10.0.0.9 is away"], "isPartial": True}
+        return json.dumps(document | more).encode()
 
     with serving(behave) as (_, url):
         source = open_source(url)
         assert len(list(source.looks(START - 1.0))) == 241
-    assert source.findings.notes == ["the API said: store 10.0.0.9 is away"]
+    assert source.findings.notes == [
+        "the API said: store 10.0.0.9 is away",
+        "the API said: the answer is partial",
+    ]
+
+
+def test_the_series_of_a_span_that_is_too_long_are_asked_for_in_parts() -> None:
+    def behave(path: str, asked: dict[str, str]) -> Answer:
+        if path == "series" and float(asked["end"]) - float(asked["start"]) > 1000.0:
+            return 422, failure("execution", "the query time range exceeds the limit")
+        return honest(path, asked)
+
+    with serving(behave) as (_, url):
+        assert open_source(url).targets == ["a:1"]
 
 
 @pytest.mark.parametrize("values", [[["x", "1"]], [[1.0]], [[1.0, 2.0]], "values", [None]])
