@@ -13,6 +13,7 @@ from sqlalchemy import Engine
 from monitor.alerting.delivery import Delivery
 from monitor.clock import Clock, SystemClock
 from monitor.daemon.crew import Crew, muster
+from monitor.daemon.marker import Marker
 from monitor.daemon.pool import Pool
 from monitor.daemon.rounds import Rounds
 from monitor.daemon.worker import Worker
@@ -63,6 +64,7 @@ class Watch:
         self._delivery = Delivery(self._repository.alerts.outbox, clock)
         self._rounds: Rounds[Worker] = Rounds(self._machine, self._submit, rate)
         self._rounds.plan(self._crew.workers.values())
+        self._marker = Marker(self._repository.marks, lambda: self._crew.settings.grafana)
         self._first_round_done = False
         self.is_acting = False
         self._waiting: Mapping[str, tuple[int, float]] = {}
@@ -74,6 +76,7 @@ class Watch:
         self._writer.start()
         self._rounds.start()
         self._crew.rollbacks.start()
+        self._marker.start()
 
     def look_after(self) -> None:
         """To be called about once a second: notices when rounds have stopped."""
@@ -116,6 +119,7 @@ class Watch:
         self.is_acting = not self._crew.rollbacks.stop(left(0.4))
         if self.is_acting:
             _log.warning("an act of a rollback did not end in time; it is observed later")
+        self._marker.stop(left(0.1))
         self._rounds.stop()
         self._end_scrapes(left(0.5))
         flushed = self._writer.stop(left(0.75))

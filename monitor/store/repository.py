@@ -24,6 +24,7 @@ from monitor.store.moment import load_moment, load_state
 from monitor.store.orders import add_order, load_orders
 from monitor.store.outbox import bury_strangers
 from monitor.store.registry import load_facts, register
+from monitor.store.rollback_marks import RollbackMarks
 from monitor.store.rollbacks import Rollbacks, configure
 from monitor.store.rounds import RoundWriter, add_event, read_memory
 from monitor.store.rows import (
@@ -74,6 +75,7 @@ class Repository:
         self.alerts = AlertStore(engine, guard)
         self.leases = Leases(engine)
         self.rollbacks = Rollbacks(engine)
+        self.marks = RollbackMarks(engine, guard)
         self._rounds = RoundWriter(engine, guard)
 
     def upkeep(self, retention: Retention) -> Upkeep:

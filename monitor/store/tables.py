@@ -441,3 +441,13 @@ rollback_orders = Table(
     _time("taken_at", nullable=True),
     Index(None, "taken_at"),
 )
+
+# Which annotation of Grafana stands for which plan.
+rollback_marks = Table(
+    "rollback_marks",
+    metadata,
+    _text("plan"),
+    Column("number", Integer, nullable=False),
+    _time("ended_at", nullable=True),
+    PrimaryKeyConstraint("plan"),
+)

@@ -350,6 +350,15 @@ def drop_group(state: State, folder: str, group: str, **_: Any) -> Any:
 # -- annotations ---------------------------------------------------------------------------
 
 
+@route("GET", "/api/annotations", 1)
+def list_annotations(state: State, query: Mapping[str, str], **_: Any) -> Any:
+    tag, limit = query["tags"], int(query["limit"])
+    found = [
+        {"id": number, **mark} for number, mark in state.annotations.items() if tag in mark["tags"]
+    ]
+    return found[:limit]
+
+
 @route("POST", "/api/annotations", 2)
 def annotate(state: State, body: Any, **_: Any) -> Any:
     strict(body, {"time", "timeEnd", "tags", "text", "dashboardUID", "panelId"}, {"text", "tags"})
