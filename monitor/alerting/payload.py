@@ -87,9 +87,13 @@ def encode(document: object) -> bytes:
 
 def commands(notification: Notification) -> list[str]:
     """What to type to look closer; shown to people, never run by us."""
-    target = _quoted(notification.target)
-    incident = _quoted(notification.incident)
-    return [f"monitor alerts show {incident}", f"monitor history --target {target} --start -1h"]
+    n = notification
+    first = f"monitor alerts show {_quoted(n.incident)}"
+    if n.target:
+        return [first, f"monitor history --target {_quoted(n.target)} --start -1h"]
+    # What is about a whole service is a rollback.
+    plan = n.labels.get("plan", "")
+    return [first, f"monitor rollback show {_quoted(plan)}" if plan else "monitor rollback list"]
 
 
 def alertmanager_webhook(

@@ -53,7 +53,8 @@ def _lines(n: Notification, *, test: bool) -> Iterator[str]:
         yield "This is a test; nothing is wrong."
     yield plain(n.sentence)
     yield ""
-    yield plain(f"Service {n.service}, target {n.target}{_model(n)}, rule {n.rule}")
+    target = f", target {n.target}" if n.target else ""
+    yield plain(f"Service {n.service}{target}{_model(n)}, rule {n.rule}")
     yield from _figures(n.assessment)
     yield _since(n)
     if n.cause:

@@ -10,7 +10,6 @@ from monitor.report import iso
 from monitor.rollback.fleet import FLEET
 from monitor.rollback.model import Command, Phase
 from monitor.rollback.ports import StepRow
-from monitor.rollback.state import State
 from monitor.store.rollbacks import Decision, PlanSummary, StoredRollback
 
 TROUBLE = frozenset({Phase.BLOCKED, Phase.HELD, Phase.FAILED})
@@ -19,7 +18,7 @@ TROUBLE = frozenset({Phase.BLOCKED, Phase.HELD, Phase.FAILED})
 
 def service_document(stored: StoredRollback) -> dict[str, Any]:
     """Where the rollback of one service stands."""
-    state = State.from_json(stored.state) if stored.state else State(stored.service)
+    state = stored.read()
     return {
         "service": stored.service,
         "mode": stored.mode,

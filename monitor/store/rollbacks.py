@@ -15,6 +15,7 @@ from monitor.model import StoreError
 from monitor.rollback.model import Command, News, Order, Phase
 from monitor.rollback.ports import Record, StepRow
 from monitor.rollback.settings import Mode
+from monitor.rollback.state import State
 from monitor.store.connect import insert_into, reading, writing
 from monitor.store.lease import DAEMON, guard
 from monitor.store.rollback_news import tell
@@ -42,6 +43,15 @@ class StoredRollback:
     """Counts the changes."""
     fence: int
     """Number of the lease under which it was changed last."""
+
+    def read(self) -> State:
+        """The whole state; what cannot be read says so, for those who only show it."""
+        if not self.state:
+            return State(self.service)
+        try:
+            return State.from_json(self.state)
+        except StoreError as error:
+            return State(self.service, why=str(error))
 
 
 @dataclass(frozen=True, slots=True)

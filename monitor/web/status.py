@@ -9,7 +9,6 @@ from typing import Any
 from monitor.model import Verdict
 from monitor.report import iso
 from monitor.rollback.model import Phase
-from monitor.rollback.state import State
 from monitor.store.rollbacks import StoredRollback
 from monitor.store.rows import ServiceStatus, TargetStatus
 from monitor.web.view import RollbackView
@@ -56,12 +55,16 @@ def stored_status(
     """The whole document from the database alone."""
     return status_document(
         {status.service: [_stored_target(t, now) for t in status.targets] for status in statuses},
-        {name: _stored_rollback(stored) for name, stored in rollbacks.items()},
+        {
+            status.service: _stored_rollback(rollbacks[status.service])
+            for status in statuses
+            if status.service in rollbacks
+        },
     )
 
 
 def _stored_rollback(stored: StoredRollback) -> RollbackView:
-    state = State.from_json(stored.state) if stored.state else State(stored.service)
+    state = stored.read()
     return RollbackView(
         service=stored.service,
         mode=stored.mode,

@@ -71,6 +71,10 @@ def test_a_proposal_is_approved_and_done_and_its_story_told(
         assert (code, service["state"], service["mode"]) == (0, "proposed", "propose")
         code, _, err = call(capsys, "approve", "chta")
         assert (code, "did you mean 'chat'?" in err) == (2, True)
+        run(["status", "--json"])
+        status = capsys.readouterr().out
+        shown = json.JSONDecoder().raw_decode(status[status.index("{\n") :])[0]
+        assert shown["services"][0]["rollback"]["state"] == "proposed"
         code, out, _ = call(capsys, "approve", "chat")
         assert (code, "was approved by ann@desk" in out) == (0, True)
         reaches(stage, Phase.DONE)
