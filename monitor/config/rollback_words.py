@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from monitor.alerting.wording import duration
+from monitor.rollback.asks import attainable
 from monitor.rollback.settings import Limits, Mode, Policy, Voting
 from monitor.settings import RollbackSettings
 
@@ -19,6 +20,7 @@ def rollback_sentence(settings: RollbackSettings) -> str:
     when = f"rollback {policy.mode.value}: when {_when(policy.voting)}, "
     if policy.mode is Mode.OBSERVE or settings.actuator is None:
         return when + _CHANGES_NOTHING[Mode.OBSERVE]
+    policy = attainable(policy, settings.actuator.reachable)
     does = _CHANGES_NOTHING[policy.mode].format(approval=duration(policy.limits.approval))
     return f"{when}{does} {_how(policy)}; {_limits(policy.limits)}; {_servers(policy)}"
 
@@ -32,10 +34,11 @@ def _when(voting: Voting) -> str:
 
 
 def _how(policy: Policy) -> str:
+    hold = duration(policy.shift.hold)
+    if policy.shift.steps == (1.0,):
+        return "to the plain servers at once"
     steps = ", ".join(map(_percent, policy.shift.steps))
-    return (
-        f"to the plain servers in steps of {steps}, each watched for {duration(policy.shift.hold)}"
-    )
+    return f"to the plain servers in steps of {steps}, each watched for {hold}"
 
 
 def _limits(limits: Limits) -> str:

@@ -58,7 +58,7 @@ class Files:
         ({"haproxy": HAPROXY, "vllm_router": ROUTER}, "must have one of"),
         ({"haproxy": {**HAPROXY, "baseline": ["s"]}}, "has s on both sides"),
         ({"haproxy": {**HAPROXY, "baseline": ["p", "p"]}}, "a server of the baseline side twice"),
-        ({"haproxy": {**HAPROXY, "socket": "admin.sock"}}, "write HOST:PORT"),
+        ({"haproxy": {**HAPROXY, "socket": "admin.sock"}}, "neither the path of a socket"),
         ({"vllm_router": {**ROUTER, "baseline": []}}, "at least 1 item"),
         ({"vllm_router": {**ROUTER, "url": "http://u:p@r"}}, "holds a user name or password"),
         ({"http": {}}, "must have one of url, url_file and url_env"),

@@ -143,3 +143,35 @@ def test_what_would_be_done_is_said_in_a_sentence() -> None:
         "plain servers must be running already: no starter is configured"
     )
     assert rollback_sentence(RollbackSettings()).endswith("say so in the audit, and move nothing")
+
+
+@pytest.mark.parametrize(
+    ("actuator", "how"),
+    [
+        (HOOK, "in steps of 10 %, 25 %, 50 %, 100 %, each watched for 2 min"),
+        (
+            {
+                "vllm_router": {
+                    "url": "http://router",
+                    "speculative": ["http://a", "http://b"],
+                    "baseline": ["http://c"],
+                }
+            },
+            "in steps of 33.33 %, 50 %, 100 %, each watched for 2 min",
+        ),
+        (
+            {
+                "kubernetes_service": {
+                    "namespace": "n",
+                    "name": "chat",
+                    "speculative": {"side": "spec"},
+                    "baseline": {"side": "plain"},
+                }
+            },
+            "to the plain servers at once; ",
+        ),
+    ],
+)
+def test_the_steps_are_those_that_the_router_can_take(actuator: dict[str, Any], how: str) -> None:
+    found = settings({"mode": "act", "actuator": actuator}).rollbacks["chat"]
+    assert how in rollback_sentence(found)

@@ -25,8 +25,14 @@ _PLACEHOLDERS = ("{share}", "{percent}", "{id}", "{fence}")
 
 
 def _check_socket(text: str) -> str:
-    if not text.startswith("/"):
+    if text.startswith("/"):
+        return text
+    try:
         values.parse_listen(text)
+    except ValueError:
+        raise ValueError(
+            "is neither the path of a socket, such as /run/haproxy/admin.sock, nor HOST:PORT"
+        ) from None
     return text
 
 
