@@ -215,7 +215,9 @@ class TargetPipeline:
         """
         memory.restore(self._state, state, history)
         memory.restore_waiting(self._state, waiting or {})
-        self._reader.recall(self._state.identity)
+        tracks = self._state.memory.tracks.values()
+        counters = {name for track in tracks for name in track.values}
+        self._reader.recall(self._state.identity, counters)
 
 
 def state_text(state: TargetState) -> str:

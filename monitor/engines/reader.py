@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from monitor.engines import exposition, sglang, vllm, vllm_v0
@@ -68,9 +68,11 @@ class PageReader:
         self._told_size: float | None = None
         self._seen = self._identity = Identity()
 
-    def recall(self, identity: Identity) -> None:
-        """Goes on from what an earlier process knew of the server."""
+    def recall(self, identity: Identity, counters: Collection[str]) -> None:
+        """Goes on from what an earlier process knew of the server and which counters it read."""
         self._identity = identity
+        if identity.engine is Engine.SGLANG:
+            self._settlement.recall(counters)
 
     def read(
         self, body: bytes, at: float, loads: bytes | None = None, about: bytes | None = None

@@ -8,6 +8,7 @@ always computed from length and draft size, because its gauge has meant three di
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from typing import Any
 
 from monitor.engines.dialect import Dialect, Figure, Figures, Fold
@@ -160,6 +161,14 @@ class Settlement:
     def __init__(self) -> None:
         self._moments: bool | None = None
         self._pages_without = 0
+
+    def recall(self, counters: Collection[str]) -> None:
+        """Goes on from the counters that an earlier process read last.
+
+        Only ``/v1/loads`` counts the steps of the engine, so they tell where the others are from.
+        """
+        if counters:
+            self._moments = "engine_steps" in counters
 
     def settle(
         self, readings: list[Reading], figures: dict[str, Figures], loads: bytes | None

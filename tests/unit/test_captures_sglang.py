@@ -12,6 +12,7 @@ from monitor.engines.reader import PageReader
 from monitor.health.combine import combine
 from monitor.health.figures import load
 from monitor.model import SHARED, Counts, Engine, Evidence, Increment, Speculation, Verdict, Window
+from monitor.pipeline import TargetPipeline
 
 GAUGES = ["v0.4.6.post5-tp1", "v0.5.5-tp1", "v0.5.8-tp2-allsched", "v0.5.12-dp2"]
 COUNTERS = ["v0.5.23-tp2", "v0.5.23-dp2", "v0.5.23-adaptive"]
@@ -241,6 +242,24 @@ def test_loads_that_fail_for_a_while_never_mix_with_the_counters_of_the_page() -
                 assert counts.drafts == total(shots[:7]).drafts
             assert 0.0 <= counts.accepted_tokens <= 3.0 * counts.drafts
             assert counts.resets == 0.0
+
+
+@pytest.mark.parametrize("restart", range(2, 6))
+@pytest.mark.parametrize("pages", [1, 2, 3])
+def test_a_restart_while_loads_fail_counts_what_one_process_would(
+    restart: int, pages: int
+) -> None:
+    shots = [
+        Shot(s.name, s.at, s.metrics, None if restart <= i < restart + pages else s.loads)
+        for i, s in enumerate(sglang(REAL, loads=True))
+    ]
+    target = settings(interval=spacing(shots))
+    whole, first, second = (TargetPipeline(target) for _ in range(3))
+    told = [i for shot in shots for i in whole.tick(shot.page, shot.at).increments]
+    again = [i for shot in shots[:restart] for i in first.tick(shot.page, shot.at).increments]
+    second.restore(first.state(), again)
+    again += [i for shot in shots[restart:] for i in second.tick(shot.page, shot.at).increments]
+    assert again == told
 
 
 def test_an_unusable_body_of_loads_is_a_note() -> None:
