@@ -48,7 +48,7 @@ _MONOTONE = (
 """Counters that fall only at a restart; differences of two counters may wobble."""
 
 GAP_INTERVALS = 2.5
-_SAME_BIRTH = 1.0
+_SAME_BIRTH = 0.05
 """Seconds; birth times of one process differ by microseconds between series."""
 _OTHER_WORKER = 60.0
 """A process born this long before our last look was there all along."""

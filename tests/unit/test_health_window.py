@@ -99,6 +99,17 @@ def test_a_process_older_than_the_last_look_is_another_worker() -> None:
     assert all(step is None or step.counts.drafts == 0.0 for step in steps)
 
 
+def test_workers_born_within_one_second_are_told_apart() -> None:
+    steps = feed(
+        Track(),
+        spec(1000.0, birth=500.0),
+        spec(90_000.0, birth=500.2),
+        spec(1100.0, birth=500.0),
+        spec(90_100.0, birth=500.2),
+    )
+    assert [step is not None and step.other_worker for step in steps] == [False, True, True, True]
+
+
 def test_a_restart_of_a_server_whose_clock_is_behind_is_no_other_worker() -> None:
     behind = 600.0
     steps = feed(
