@@ -7,9 +7,11 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from pydantic import SecretStr
 
+from monitor.alerting.receivers import ReceiverSettings
 from monitor.alerting.rules import Rule
 from monitor.alerting.ruleset import load_rules
 from monitor.baseline_file import load_baseline
@@ -48,6 +50,15 @@ def build(
     return _Builder(config, source, environ).build()
 
 
+def named_mistakes(
+    config: Config, source: Source, environ: Mapping[str, str] = os.environ
+) -> list[Problem]:
+    """What is wrong with the files and variables that ``config`` names."""
+    builder = _Builder(config, source, environ)
+    builder.read()
+    return builder.problems
+
+
 def database_of(config: Config, source: Source, environ: Mapping[str, str] = os.environ) -> str:
     """The database URL alone, for commands that need nothing else."""
     builder = _Builder(config, source, environ)
@@ -72,23 +83,41 @@ def retention_of(config: Config) -> Retention:
     return Retention(kept.samples, kept.one_minute, kept.ten_minutes, kept.max_size)
 
 
+class _Named(NamedTuple):
+    """What was read from the files and variables that a configuration names."""
+
+    host: str
+    port: int
+    token: SecretStr | None
+    database: str
+    judges: dict[str, JudgeSettings]
+    logins: dict[str, Credentials]
+    rules: tuple[Rule, ...]
+    receivers: tuple[ReceiverSettings, ...]
+    rollbacks: dict[str, RollbackSettings]
+    grafana: GrafanaSettings | None
+
+
 class _Builder:
     def __init__(self, config: Config, source: Source, environ: Mapping[str, str]) -> None:
         self._config = config
         self._source = source
         self._environ = environ
-        self._problems: list[Problem] = []
+        self.problems: list[Problem] = []
+        """What was found to be wrong so far."""
 
-    def build(self) -> DaemonSettings:
-        """Everything, or all mistakes at once."""
+    def read(self) -> _Named:
+        """Reads all that is named; what does not serve is noted among the ``problems``."""
         config = self._config
         host, port = values.parse_listen(config.listen)
         token = self._secret(("token",), config.token_file, config.token_env)
-        if token is None and not is_loopback(host) and not self._problems:
+        if token is None and not is_loopback(host) and not self.problems:
             self._problem(
                 ("listen",),
                 "is reachable from other machines, which needs token_file or token_env; "
                 "or listen on 127.0.0.1",
+                ("token_file",),
+                ("token_env",),
             )
         database = self.database()
         judges = {s.name: self._judge(i, s) for i, s in enumerate(config.services)}
@@ -102,32 +131,40 @@ class _Builder:
         }
         if rules or not config.alerts.rules:
             for path, message in unknown_rules(config.services, [rule.id for rule in rules]):
-                self._problem(path, message)
+                self._problem(path, message, ("alerts",))
         grafana = self.grafana()
+        return _Named(
+            host, port, token, database, judges, logins, rules, receivers, rollbacks, grafana
+        )
+
+    def build(self) -> DaemonSettings:
+        """Everything, or all mistakes at once."""
+        config, named = self._config, self.read()
         self.check()
+        logins, judges = named.logins, named.judges
         return DaemonSettings(
-            database=database,
+            database=named.database,
             targets=tuple(
                 self._target(path, service, target, logins[service.name], judges[service.name])
                 for path, service, target in targets_of(config)
             ),
-            host=host,
-            port=port,
-            token=token,
+            host=named.host,
+            port=named.port,
+            token=named.token,
             shutdown_seconds=config.shutdown_timeout,
             lease_seconds=config.lease,
-            config_hash=_hash(config, judges, rules),
-            rules=rules,
-            receivers=receivers,
+            config_hash=_hash(config, judges, named.rules),
+            rules=named.rules,
+            receivers=named.receivers,
             routing=build_routing(config),
             retention=retention_of(config),
-            rollbacks=rollbacks,
+            rollbacks=named.rollbacks,
             freeze=config.rollback_freeze.policy(),
-            grafana=grafana,
+            grafana=named.grafana,
         )
 
-    def _problem(self, path: KeyPath, message: str) -> None:
-        self._problems.append(Problem(path, message))
+    def _problem(self, path: KeyPath, message: str, *depends: KeyPath) -> None:
+        self.problems.append(Problem(path, message, depends=depends))
 
     def _problems_of(self, path: KeyPath, error: ConfigError) -> None:
         """Each mistake in a file, at the key that names it."""
@@ -153,8 +190,8 @@ class _Builder:
 
     def check(self) -> None:
         """Raises what was found to be wrong so far."""
-        if self._problems:
-            raise self._source.error(self._problems)
+        if self.problems:
+            raise self._source.error(self.problems)
 
     def database(self) -> str:
         """The database URL, password included."""

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from monitor.config import files
-from monitor.config.build import build, database_of, grafana_of
+from monitor.config.build import build, database_of, grafana_of, named_mistakes
 from monitor.config.problems import Problem, Source
 from monitor.config.schema import Config
 from monitor.config.validate import validate
@@ -56,14 +56,14 @@ def load(path: Path) -> Loaded:
     return loads(text, source)
 
 
-def loads(text: str, source: Source) -> Loaded:
+def loads(text: str, source: Source, environ: Mapping[str, str] = os.environ) -> Loaded:
     """The same for a text that is already there."""
     try:
         tree = parse_yaml(text)
     except YamlError as error:
         raise source.error(error.problems) from None
     source = Source(source.name, source.folder, tree.lines)
-    config, problems = validate(tree.data)
+    config, problems = validate(tree.data, lambda config: named_mistakes(config, source, environ))
     if config is None:
         raise source.error(problems)
     return Loaded(config, source)

@@ -41,13 +41,23 @@ _TYPES = {
 }
 
 
-def validate(data: dict[str, Any]) -> tuple[Config | None, list[Problem]]:
-    """The configuration, or None, and what is wrong with it."""
-    return validate_as(Config, data, _misfits)
+def validate(
+    data: dict[str, Any], named_by: Callable[[Config], Iterable[Problem]] | None = None
+) -> tuple[Config | None, list[Problem]]:
+    """The configuration, or None, and what is wrong with it.
+
+    ``named_by`` finds what is wrong with the files and variables that a configuration names. It
+    is asked where something else is wrong, so that all mistakes are shown at once; a
+    configuration that is fine in itself is not read further here.
+    """
+    return validate_as(Config, data, _misfits, named_by)
 
 
 def validate_as(
-    model: type[M], data: dict[str, Any], misfits_of: Callable[[M], Iterable[Problem]]
+    model: type[M],
+    data: dict[str, Any],
+    misfits_of: Callable[[M], Iterable[Problem]],
+    named_by: Callable[[M], Iterable[Problem]] | None = None,
 ) -> tuple[M | None, list[Problem]]:
     """The same for any file; ``misfits_of`` finds what does not fit together in a model."""
     problems: list[Problem] = []
@@ -65,10 +75,19 @@ def validate_as(
             wrong += [problem.path for problem in found]
             rest.cut([_path(detail) for detail in details])
         else:
-            misfits = [replace(p, path=rest.original(p.path)) for p in misfits_of(config)]
-            problems += [problem for problem in misfits if not _follows_from(problem, wrong)]
+            found = _mistakes(misfits_of(config), rest, wrong)
+            problems += found
+            if problems and named_by is not None:
+                wrong += [problem.path for problem in found]
+                problems += _mistakes(named_by(config), rest, wrong)
             return (None if problems else config), problems
     return None, problems
+
+
+def _mistakes(found: Iterable[Problem], rest: _Rest, wrong: list[KeyPath]) -> list[Problem]:
+    """Mistakes at their places in the file, less those that follow from others."""
+    placed = (replace(problem, path=rest.original(problem.path)) for problem in found)
+    return [problem for problem in placed if not _follows_from(problem, wrong)]
 
 
 class _Rest:

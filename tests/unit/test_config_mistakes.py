@@ -390,6 +390,38 @@ KEYS = st.sampled_from(
         "<<",
     ]
 )
+
+
+def test_what_is_wrong_with_named_files_is_said_beside_all_else(tmp_path: Path) -> None:
+    text = """\
+listn: 127.0.0.1:1
+listen: 0.0.0.0:1
+token_file: no-token
+services:
+  - name: a
+    treshold: 3
+    speculative:
+      targets: [http://gpu1:8000]
+    auth: {bearer_env: NOT_SET_ANYWHERE}
+    baseline: {curve: no-curve.json}
+"""
+    with pytest.raises(ConfigError) as caught:
+        loads(text, Source("m.yaml", tmp_path), {})
+    found = [line.split(": ")[1] for line in str(caught.value).splitlines()]
+    assert found == [
+        "listn",
+        "token_file",
+        "services[0].treshold",
+        "services[0].auth.bearer_env",
+        "services[0].baseline.curve",
+    ]
+
+
+def test_nothing_is_said_to_follow_from_what_is_wrong_already() -> None:
+    text = f"listen: 0.0.0.0:1\ntoken_file: 3\n{SERVICE}"
+    assert mistakes(text) == ["m.yaml:2: token_file: must be text; put it in quotes"]
+
+
 SCALARS = (
     st.none()
     | st.booleans()
