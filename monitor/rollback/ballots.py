@@ -220,7 +220,7 @@ def opine(
     needed = voting.needed if good is None else good
     opinion = Opinion(
         is_well=bool(counted) and all(_is_well(found, needed) for found in counted.values()),
-        is_flapping=bool(box.flapping),
+        is_flapping=bool(box.flapping) and len(box.flapping) >= voting.quorum * len(counted),
         running=sum(box.running.values()) if box.running else None,
         counted=counted,
     )

@@ -147,3 +147,18 @@ class Finding:
     """Nothing answers at all: a start may help."""
     idle: bool = False
     """There is no traffic to judge by, on either side."""
+
+
+def tidy_sight(sight: Sight) -> Sight:
+    """The same look with sides that are fit to be stored, and a share that is one."""
+    return replace(
+        sight,
+        baseline=tidy(sight.baseline),
+        speculative=tidy(sight.speculative),
+        share=known_share(sight.share),
+    )
+
+
+def known_share(share: float | None) -> float | None:
+    """A share between none and all; anything else is not known."""
+    return share if share is not None and 0.0 <= share <= 1.0 else None

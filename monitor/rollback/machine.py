@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import Any
 
 from monitor.rollback import acts, checking, loading, moving, orders, waiting
-from monitor.rollback.evidence import Circumstances, tidy
+from monitor.rollback.evidence import Circumstances, known_share, tidy_sight
 from monitor.rollback.model import Order, Phase
 from monitor.rollback.scene import Acted, Event, Looked, Scene, Transition
 from monitor.rollback.settings import Policy
@@ -103,14 +103,12 @@ def step(
         The state to keep, with the act that is outstanding in it, and what to tell.
     """
     scene = Scene(_pass(state, around, now), policy, around, now)
+    if isinstance(event, Acted):
+        event = replace(event, share=known_share(event.share))
+        return TABLE[state.phase, ACTED](scene, event)
     if not isinstance(event, Looked):
-        kind = ACTED if isinstance(event, Acted) else event.order
-        return TABLE[state.phase, kind](scene, event)
-    sight = event.sight
-    event = replace(
-        event,
-        sight=replace(sight, baseline=tidy(sight.baseline), speculative=tidy(sight.speculative)),
-    )
+        return TABLE[state.phase, event.order](scene, event)
+    event = replace(event, sight=tidy_sight(event.sight))
     scene = scene.with_state(moving.count_misses(scene, event))
     stopped = moving.stop_loss(scene, event)
     return stopped if stopped is not None else TABLE[state.phase, LOOKED](scene, event)

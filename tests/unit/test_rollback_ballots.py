@@ -144,6 +144,13 @@ def test_one_sick_replica_of_many_moves_nothing(hurt: int, well: int, cure: Cure
     assert opine(box(*looks), VOTING, NOON).cure is cure
 
 
+def test_one_target_that_flaps_disarms_only_a_small_service() -> None:
+    looks = [look for n in range(5) for look in series("bbbb", f"chat-{n}")]
+    flapping = replace(bad(NOON + 1.0, "chat-0"), flapping=True)
+    assert not opine(box(*looks, flapping), VOTING, NOON + 1.0).is_flapping
+    assert opine(box(*looks[:4], flapping), VOTING, NOON + 1.0).is_flapping
+
+
 def test_a_target_that_is_no_longer_watched_has_no_vote() -> None:
     filled = forget(box(*series("bbbb")), "chat-1")
     assert opine(filled, VOTING, NOON).cure is Cure.NOTHING

@@ -84,10 +84,10 @@ SIGHTS = st.builds(
     baseline=SIDES,
     speculative=SIDES,
     progress=st.none() | st.builds(Progress, at=st.just(NOON), mark=st.sampled_from("ab")),
-    share=st.sampled_from([None, 0.0, 0.1, 0.25, 0.5, 0.95, 1.0]),
+    share=st.sampled_from([None, 0.0, 0.1, 0.25, 0.5, 0.95, 1.0, 7.0, float("nan")]),
 )
 OUTCOMES = st.tuples(
-    st.booleans(), st.booleans(), st.sampled_from([None, 0.0, 0.1, 0.25, 0.5, 1.0])
+    st.booleans(), st.booleans(), st.sampled_from([None, 0.0, 0.1, 0.25, 0.5, 1.0, float("nan")])
 )
 ORDERS = st.tuples(st.sampled_from(Order), st.sampled_from([None, "chat-9"]), st.booleans())
 CIRCUMSTANCES = st.sampled_from(
