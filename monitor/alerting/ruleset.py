@@ -88,6 +88,12 @@ def _check_summary(text: str) -> str:
     return text
 
 
+def _check_id(text: str) -> str:
+    if text == "rollback":
+        raise ValueError("is the name under which rollbacks tell of themselves: take another")
+    return text
+
+
 def _check_line(text: str) -> str:
     if not text.strip() or not text.isprintable():
         raise ValueError("must be one line of printable text")
@@ -113,7 +119,7 @@ Span = Annotated[
     Field(ge=0, le=366 * 86400.0),
 ]
 """A time that may be none."""
-RuleId = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
+RuleId = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$"), AfterValidator(_check_id)]
 Text = Annotated[str, Field(max_length=TITLE_LIMIT), AfterValidator(_check_line)]
 Pattern = Annotated[str, Field(min_length=1, max_length=200)]
 Label = Annotated[str, Field(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]{0,99}$")]

@@ -228,12 +228,10 @@ class _Builder:
     def _rollback(self, index: int, section: Rollback) -> RollbackSettings:
         builder = ActuatorBuilder(self._secret, self._pem, self._problem)
         at = ("services", index, "rollback")
-        actuator, starter = section.actuator, section.starter
-        return RollbackSettings(
-            section.policy(),
-            None if actuator is None else builder.actuator((*at, "actuator"), actuator),
-            None if starter is None else builder.starter((*at, "starter"), starter),
-        )
+        moves, starts = section.actuator, section.starter
+        actuator = None if moves is None else builder.actuator((*at, "actuator"), moves)
+        starter = None if starts is None else builder.starter((*at, "starter"), starts)
+        return RollbackSettings(section.policy(), actuator, starter)
 
     def _judge(self, index: int, service: Service) -> JudgeSettings:
         config = self._config

@@ -40,6 +40,12 @@ def mistakes(tmp_path: Path, text: str) -> list[str]:
     return [line.removeprefix(f"{tmp_path}/") for line in str(caught.value).splitlines()]
 
 
+def test_the_name_under_which_rollbacks_tell_is_taken(tmp_path: Path) -> None:
+    text = "rules: [{id: rollback, severity: info, summary: s, when: {verdicts: [idle]}}]"
+    (line,) = mistakes(tmp_path, text)
+    assert "rollbacks tell of themselves: take another" in line
+
+
 # -- answers -----------------------------------------------------------------------------
 
 
