@@ -174,6 +174,8 @@ def verify(
 def _opened(settings: GrafanaSettings) -> Iterator[Grafana]:
     grafana = Grafana(settings)
     try:
+        # Anything else that answers would be taken for a Grafana in which nothing is there yet.
+        grafana.health()
         yield grafana
     finally:
         grafana.close()

@@ -65,6 +65,14 @@ class Grafana:
         """Closes the session."""
         self._session.close()
 
+    def health(self) -> dict[str, Any]:
+        """What it says about itself; raises ``GrafanaError`` where no Grafana answers."""
+        answer = self._ask("GET", "/api/health", None, "health")
+        if answer.status == HTTPStatus.NOT_FOUND or not isinstance(answer.body, dict):
+            raise GrafanaError(f"health: no Grafana answers at {self.url}")
+        found: dict[str, Any] = self._accepted(answer, "health").body
+        return found
+
     def find(self, path: str, what: str) -> Any:
         """The JSON of what is there; None if it is not."""
         answer = self._ask("GET", path, None, what)

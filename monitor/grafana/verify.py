@@ -63,8 +63,7 @@ def _checked(name: str, run: Callable[[], str]) -> Check:
 
 
 def _health(grafana: Grafana) -> str:
-    body = grafana.get("/api/health", "health")
-    version = body.get("version") if isinstance(body, dict) else None
+    version = grafana.health().get("version")
     if not isinstance(version, str) or not (found := re.match(r"(\d+)\.(\d+)", version)):
         return "answers, and does not tell its release"
     release = (int(found[1]), int(found[2]))

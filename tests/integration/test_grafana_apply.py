@@ -312,6 +312,17 @@ def test_under_a_path_and_without_rules(cli: Cli) -> None:
         assert (state.groups, state.datasources) == ({}, {})
 
 
+def test_an_address_that_is_no_grafana_is_told_before_anything_is_written(
+    newest: State, cli: Cli, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "token").write_text(TOKEN)
+    options = ["--no-rules", "--token-file", str(tmp_path / "token")]
+    assert run(["grafana", "apply", "--url", f"{newest.url}/api", *options]) == 2
+    said = capsys.readouterr().err
+    assert said == f"monitor: health: no Grafana answers at {newest.url}/api\n"
+    assert newest.writes == []
+
+
 def test_the_configuration_names_the_grafana(
     newest: State, cli: Cli, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
