@@ -35,6 +35,8 @@ from monitor.settings import (
 RATE = 20.0
 """Seconds of the story per real second."""
 INTERVAL = 5.0
+PATIENCE = 300.0
+"""Seconds of the story for what takes real time: a busy machine is no sick server."""
 _POLL = 0.05
 _LONGEST_WAIT = 60.0
 """Real seconds after the last page until the expected verdicts must be there."""
@@ -58,8 +60,8 @@ EXPECTED = {
 POLICY = Policy(
     mode=Mode.ACT,
     voting=Voting(needed=3, of=4, spacing=INTERVAL),
-    precheck=Precheck(pause=INTERVAL),
-    shift=Shift(steps=(0.25, 1.0), hold=20.0),
+    precheck=Precheck(pause=INTERVAL, slowest=PATIENCE),
+    shift=Shift(steps=(0.25, 1.0), hold=20.0, act_timeout=PATIENCE),
     verify=Verify(seconds=20.0),
 )
 """As by default, but for waits that nobody would sit through."""
@@ -151,6 +153,7 @@ class Demo:
             database=self._database,
             targets=targets,
             port=self._port,
+            lease_seconds=PATIENCE,
             rules=load_rules([]).rules,
             receivers=(pager,),
             routing=Routing((pager.name,)),
