@@ -116,7 +116,7 @@ def test_a_program_that_is_not_there_is_told() -> None:
 
 def test_a_program_that_only_says_so_is_not_believed() -> None:
     actuator = moving(python("pass", "{share}"), observe=python("print(0.1)"))
-    error = failure(actuator, Act("a", 1, timeout=2.0))
+    error = failure(actuator, Act("a", 1, timeout=6.0))
     assert "ended well, but the share is 10 % instead of 50 %" in str(error)
 
 
