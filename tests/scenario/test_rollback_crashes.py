@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from rollback_stage import POLICY, Fuse, Stage
 
+from monitor.model import Cause
 from monitor.rollback.model import Kind, Order, Phase
 from monitor.rollback.settings import Shift, Trial, Verify
 
@@ -61,6 +62,17 @@ def aborted(fuse: Fuse) -> Stage:
     return stage
 
 
+def restarted(fuse: Fuse) -> Stage:
+    """A speculative side that decays with its uptime."""
+    stage = Stage(QUICK, fuse=fuse)
+    stage.cause = Cause.UPTIME_DECAY
+    stage.world.speculative.load_seconds = 40.0
+    stage.hurt()
+    stage.run(1200.0, until=Phase.RESTARTING)
+    stage.run(1200.0, until=Phase.ARMED)
+    return stage
+
+
 def end_of(stage: Stage) -> End:
     """What must not depend on where the process died. Times differ, and so do names of plans."""
     return (
@@ -72,7 +84,7 @@ def end_of(stage: Stage) -> End:
     )
 
 
-@pytest.mark.parametrize("story", [there, and_back, undone, aborted])
+@pytest.mark.parametrize("story", [there, and_back, undone, aborted, restarted])
 @pytest.mark.parametrize("part", range(PARTS))
 def test_a_crash_at_any_point_changes_nothing(story: object, part: int) -> None:
     assert callable(story)
