@@ -163,7 +163,7 @@ def _done(scene: Scene, event: Looked, finding: Finding) -> Transition:
         rejected = (*rejected, Rejected(plan.fingerprint, scene.now, plan.id))[-20:]
     state = enter(scene, Phase.DONE, rejected=rejected, ended_at=scene.now, why="")
     said = (
-        f"Done: {finding.sentence}; the speculative side is parked, not torn down;"
+        f"{finding.sentence}; the speculative side is parked, not torn down;"
         f" 'monitor rollback rearm {s.service}' tries it again after a fix"
     )
     return tell(scene, state, Kind.DONE, said, evidence=seen(event))

@@ -122,7 +122,8 @@ class Runner:
             if self._stopping.is_set() or (thread is not None and thread.is_alive()):
                 continue
             executor = self._executors[service]
-            self._turn(executor)
+            if executor.is_quiet:
+                self._turn(executor)
             if not executor.is_quiet:
                 name = f"rollback {service}"
                 thread = threading.Thread(

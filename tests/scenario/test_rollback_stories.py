@@ -59,7 +59,7 @@ def test_the_whole_story_from_the_collapse_to_the_way_back() -> None:
     assert shares == [0.1, 0.25, 0.5, 1.0]
     stage.run(10 * MINUTE, until=Phase.DONE)
     assert stage.world.speculative.up, "the loser is parked, not torn down"
-    assert stage.book.news[-1].sentence.startswith("Done: 100 % of ")
+    assert stage.book.news[-1].sentence.startswith("100 % of ")
 
     stage.run(3 * HOUR, tick=30.0)
     stage.order(Order.REARM)

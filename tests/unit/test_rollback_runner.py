@@ -29,8 +29,10 @@ class Hanging(Looks):
         super().__init__(world)
         self.asked = threading.Event()
         self.answer = threading.Event()
+        self.askers: list[str] = []
 
     def complete_baseline(self, timeout: float) -> tuple[Completion, ...]:
+        self.askers.append(threading.current_thread().name)
         self.asked.set()
         self.answer.wait(30.0)
         return super().complete_baseline(timeout)
@@ -124,6 +126,31 @@ def test_a_service_that_leaves_the_configuration_is_left_alone() -> None:
     assert set(hall.runner.executors) == {"code"}
     assert {news.service for news in hall.book.news} == {"code"}
     assert hall.runner.executors["code"].is_hurt is None
+
+
+def test_a_service_that_comes_back_goes_on_and_holds_nobody_up() -> None:
+    hall = Hall()
+    hanging = Hanging(hall.world)
+    gear = Gear(hall.policy, hanging, hall.router)
+    hall.runner.use({"chat": gear}, FleetPolicy())
+    hall.runner.sweep()
+    hall.book.waiting.append(Command("o1", "chat", Order.RUN, "anna", NOON))
+    hall.runner.sweep()
+    assert hanging.asked.wait(30.0)
+    hall.runner.use({}, FleetPolicy())
+    hanging.answer.set()
+    for thread in threading.enumerate():
+        if thread.name == "rollback chat":
+            thread.join(30.0)
+    hanging.asked.clear()
+    hanging.answer.clear()
+    hall.clock.advance(60.0)
+    hall.runner.use({"chat": gear}, FleetPolicy())
+    hall.runner.sweep()
+    assert hanging.asked.wait(30.0)
+    hanging.answer.set()
+    assert set(hanging.askers) == {"rollback chat"}, "the thread of all never asks a server"
+    assert hall.runner.stop(30.0)
 
 
 def test_a_database_that_is_gone_is_counted_and_nothing_begins(
