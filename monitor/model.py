@@ -270,6 +270,11 @@ class Identity(NamedTuple):
     draft_size: int | None = None
     tensor_parallel: int | None = None
 
+    def contradicts(self, other: Identity) -> bool:
+        """Whether these are servers of different kinds, as far as is known of both."""
+        pairs = zip(self, other, strict=True)
+        return any(a is not None and b is not None and a != b for a, b in pairs)
+
 
 @dataclass(slots=True)
 class Sample:

@@ -191,7 +191,7 @@ class Intake:
         before = self.identity
         if identity is before or identity.engine is None:
             return
-        if any(differ(a, b) for a, b in zip(before, identity, strict=True)):
+        if before.contradicts(identity):
             return
         references = self.memory.watch.references
         old, new = fingerprint(before), fingerprint(identity)

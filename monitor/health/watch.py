@@ -23,12 +23,6 @@ def fingerprint(identity: Identity) -> str:
     return "|".join("" if part is None else str(part) for part in identity)
 
 
-def _contradict(one: Identity, other: Identity) -> bool:
-    """Whether two servers are of different kinds, as far as is known of both."""
-    pairs = zip(one, other, strict=True)
-    return any(a is not None and b is not None and a != b for a, b in pairs)
-
-
 @dataclass(slots=True)
 class Run:
     """Standardised deviations of neighbouring scrapes, to learn how they repeat each other."""
@@ -67,7 +61,7 @@ class Watch:
         if self._last is not None and self._last[0] is identity:
             return self._last[1]
         key = fingerprint(identity)
-        if self._last is not None and _contradict(self._last[0], identity):
+        if self._last is not None and self._last[0].contradicts(identity):
             # What a step costs another kind of server says nothing about this one.
             self.pace = Pace()
         found = self.references.pop(key, None) or Reference()
