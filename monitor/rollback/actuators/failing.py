@@ -47,10 +47,18 @@ class Deadline:
 
     def until(self, missing: Callable[[], str | None]) -> None:
         """Looks again and again until nothing is missing; raises what is, at the deadline."""
-        while (text := missing()) is not None:
+        text = missing()
+        while text is not None:
             if self._end - self._clock.monotonic() <= _PAUSE:
                 raise PeerError(f"{text} within {self._seconds:g} s")
             self._clock.sleep(_PAUSE)
+            try:
+                text = missing()
+            except (ChildError, FetchError, PeerError):
+                if self._clock.monotonic() < self._end:
+                    raise
+                # The look that the deadline cut off tells less than the one before it.
+                raise PeerError(f"{text} within {self._seconds:g} s") from None
 
 
 @contextmanager
