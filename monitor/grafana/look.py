@@ -16,6 +16,7 @@ from monitor.health.verdict import DEAD_LENGTH
 from monitor.health.window import GAP_INTERVALS
 from monitor.health.words import duration
 from monitor.model import Action, Cause, Verdict
+from monitor.rollback.model import Phase
 from monitor.settings import DEFAULT_INTERVAL
 from monitor.web.judged import SEVERITY_CODES
 from monitor.web.status import STALE_SECONDS
@@ -59,6 +60,18 @@ COLOURS: Mapping[Verdict, str] = {
 }
 
 
+_PHASE_COLOURS = {
+    Phase.ARMED: GREY,
+    Phase.PROPOSED: YELLOW,
+    Phase.BLOCKED: RED,
+    Phase.DONE: PURPLE,
+    Phase.FAILED: RED,
+    Phase.ABORTED: ORANGE,
+    Phase.HELD: RED,
+}
+"""Those in which something is under way are blue."""
+
+
 def _mapping(rows: Iterable[tuple[str, str, str | None]]) -> dashboard.ValueMap:
     return dashboard.ValueMap(
         {
@@ -94,6 +107,9 @@ def plain_words(names: type[StrEnum]) -> dashboard.ValueMap:
 EVIDENCE = _mapping((("0", "counters", GREEN), ("1", "gauges: weak", YELLOW)))
 WINDOWS = _mapping((f"{span:g}s", duration(span), None) for span in _DEFAULTS.windows)
 LEASE = _mapping((("0", "stands by", GREY), ("1", "leads", GREEN)))
+FROZEN = _mapping((("0", "free", GREEN), ("1", "FROZEN", RED)))
+ASKED = _mapping((("0", "no", GREY), ("1", "YES", RED)))
+PHASES = _mapping((phase, words(phase), _PHASE_COLOURS.get(phase, BLUE)) for phase in Phase)
 CAUSES, ACTIONS = plain_words(Cause), plain_words(Action)
 
 

@@ -283,6 +283,16 @@ def test_alerts_and_ages_are_told(prometheus: Prometheus) -> None:
     assert prometheus.by(ask("service", 4), END, "target")[("chat-1",)] == END - MEASURED
 
 
+def test_rollbacks_are_told(prometheus: Prometheus) -> None:
+    phases = prometheus.by(ask("paying", 15), END, "service", "phase")
+    assert phases == {("chat", "proposed"): 1.0, ("gone", "done"): 1.0}
+    assert prometheus.by(ask("paying", 14), END, "x") == {("",): 1.0}
+    assert prometheus.by(ask("paying", 14), BUSY, "x") == {("",): 0.0}
+    moved = ask("paying", 0, "Traffic on the plain servers")
+    assert prometheus.by(moved, END, "service") == {("gone",): 1.0}
+    assert prometheus.by(moved, BUSY, "service") == {}
+
+
 def test_without_the_monitor_nothing_is_made_up(prometheus: Prometheus) -> None:
     later = END + 3600.0
     for board, panel, ref, expr in ALL:

@@ -65,6 +65,7 @@ def test_wheel_carries_what_lies_outside_the_package(installed: Path, tmp_path: 
     assert str(installed.parent) in said.splitlines()[0]
     assert "versions" in said
     assert "prometheus" in said
+    assert "paying.json" in said
 
 
 def test_installed_command_judges_and_migrates(installed: Path, tmp_path: Path) -> None:

@@ -22,13 +22,16 @@ from monitor.daemon.timeline import Timeline
 from monitor.daemon.worker import Worker
 from monitor.health.baseline import Baseline, BaselinePoint
 from monitor.health.judging import JudgeSettings
+from monitor.model import Verdict
 from monitor.pipeline import Page
+from monitor.rollback.model import Phase
+from monitor.rollback.settings import Mode
 from monitor.settings import Role, TargetSettings
 from monitor.sources.errors import FetchError, FetchKind
 from monitor.store.rows import RoundRow
 from monitor.store.space import Space
 from monitor.web.metrics import build_registry
-from monitor.web.view import Health, ReceiverView, TargetView
+from monitor.web.view import Health, ReceiverView, RollbackView, TargetView
 
 INTERVAL = 15.0
 START = 1_790_000_000.0 - 1_790_000_000.0 % 3600.0
@@ -229,6 +232,19 @@ class Watch:
     def targets(self) -> list[TargetView]:
         return [worker.view() for worker in self.workers]
 
+    def rollbacks(self) -> tuple[RollbackView, ...]:
+        """One is proposed while its service is harmed; one is done, as its service is down."""
+        verdicts = {
+            worker.name: worker.latest and worker.latest.verdict for worker in self.workers
+        }
+        sick = verdicts["chat-2"] is Verdict.HARMFUL
+        down = verdicts["gone-1"] is Verdict.DOWN
+        phases = (Phase.PROPOSED if sick else Phase.ARMED, Phase.DONE if down else Phase.ARMED)
+        return (
+            RollbackView("chat", Mode.PROPOSE, phases[0], None, 0.0, None, None, is_hurt=sick),
+            RollbackView("gone", Mode.ACT, phases[1], None, float(down), None, None),
+        )
+
     def health(self) -> Health:
         rounds = sum(worker.rounds for worker in self.workers)
         return Health(
@@ -241,6 +257,7 @@ class Watch:
             reload_at=START,
             config_hash="5f1c",
             fence=7,
+            rollbacks=self.rollbacks(),
             receivers=(
                 ReceiverView("oncall", rounds // 100, retried=2, dead=1, waiting=4, oldest=20.0),
             ),

@@ -41,6 +41,12 @@ def test_the_committed_file_is_what_the_code_builds(name: str) -> None:
     )
 
 
+def test_the_command_writes_all_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["build", str(tmp_path)])
+    build.main()
+    assert sorted(path.name for path in tmp_path.iterdir()) == NAMES
+
+
 def test_no_file_is_left_over() -> None:
     assert [path.name for path in sorted(DASHBOARDS.glob("*.json"))] == NAMES
 

@@ -71,7 +71,7 @@ def _answer() -> tuple[Panel, ...]:
             [Now(f"sum(monitor_store_queue_rows{{{M}}})")],
             unit="short",
             empty=_GONE,
-            size=(4, 4),
+            size=(3, 4),
             steps=look.steps(look.GREEN, (1_000.0, look.YELLOW), (10_000.0, look.RED)),
         ),
         tiles(
@@ -81,7 +81,7 @@ def _answer() -> tuple[Panel, ...]:
             [Now(f"sum(increase(monitor_store_rows_dropped_total{{{M}}}[1h]))")],
             unit="short",
             empty=_GONE,
-            size=(4, 4),
+            size=(3, 4),
             decimals=0,
             steps=look.NONE_IS_GOOD,
         ),
@@ -102,8 +102,18 @@ def _answer() -> tuple[Panel, ...]:
             database; the others stand by.""",
             [Now(f"sum(monitor_leading{{{M}}})")],
             empty=_GONE,
-            size=(4, 4),
+            size=(3, 4),
             steps=look.steps(look.RED, (1.0, look.GREEN)),
+        ),
+        tiles(
+            18,
+            "Rollbacks",
+            """Whether traffic may be moved (monitor_rollback_frozen). Frozen: so many services are
+            hurt at once that the monitor suspects itself, and a person must look.""",
+            [Now(f"max(monitor_rollback_frozen{{{M}}})")],
+            empty=_GONE,
+            size=(3, 4),
+            mapping=look.FROZEN,
         ),
         rows(
             7,

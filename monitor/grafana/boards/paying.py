@@ -48,7 +48,7 @@ def build() -> dashboard.Dashboard:
         made.annotation(annotation)
     for panel in (*_answer(), *_why()):
         made.with_panel(panel)
-    return made.with_row(row(90, "Alerts and restarts", _events()))
+    return made.with_row(row(90, "Alerts, rollbacks and restarts", _events()))
 
 
 def marks() -> tuple[dashboard.AnnotationQuery, ...]:
@@ -60,6 +60,13 @@ def marks() -> tuple[dashboard.AnnotationQuery, ...]:
             "{{rule}}",
             "{{service}} {{target}}",
             "red",
+        ),
+        happened(
+            "Traffic on the plain servers",
+            f"max by (service) (monitor_rollback_baseline_share{{{S}}}) > 0",
+            "rolled back",
+            "{{service}}",
+            "purple",
         ),
         marked("Rollbacks", (TAG, ROLLBACK), "purple"),
     )
@@ -76,7 +83,7 @@ def _answer() -> tuple[Panel, ...]:
             is no baseline. Grey: no traffic. Click a tile for the service.""",
             [Now(f"sort_desc(max by (service) (monitor_service_verdict_severity{{{S}}}))", NAME)],
             empty="No verdict: the monitor is not scraped, or watches no such service",
-            size=(15, 5),
+            size=(12, 5),
             mapping=look.verdict_codes(),
             named=True,
             links=[_TO_SERVICE],
@@ -113,6 +120,21 @@ def _answer() -> tuple[Panel, ...]:
             empty="The monitor is not scraped",
             size=(3, 5),
             steps=look.AGE,
+        ),
+        tiles(
+            14,
+            "Rolled back",
+            """Services whose traffic, or a part of it, goes to the plain servers
+            (monitor_rollback_baseline_share).""",
+            [
+                Now(
+                    f"count(max by (service) (monitor_rollback_baseline_share{{{S}}}) > 0)"
+                    " or 0 * count(monitor_build_info)"
+                )
+            ],
+            empty="The monitor is not scraped",
+            size=(3, 5),
+            steps=look.steps(look.GREEN, (1.0, look.PURPLE)),
         ),
         rows(
             5,
@@ -294,6 +316,40 @@ def _events() -> tuple[Panel, ...]:
             empty="No alert fires",
             size=(12, 8),
             sort=("severity", False),
+        ),
+        rows(
+            15,
+            "Rollbacks",
+            """Where the rollback of each service stands, how far the monitor may go, the share of
+            the traffic on the plain servers, and whether the windows ask for a rollback now
+            (monitor_rollback_phase, _mode, _baseline_share, _wanted). 'monitor rollback show'
+            has the plan and the reason.""",
+            [
+                Rows(f"max by (service, phase) (monitor_rollback_phase{{{S}}}) == 1"),
+                Rows(f"max by (service, mode) (monitor_rollback_mode{{{S}}}) == 1"),
+                Rows(f"max by (service) (monitor_rollback_baseline_share{{{S}}})"),
+                Rows(f"max by (service) (monitor_rollback_wanted{{{S}}})"),
+            ],
+            [
+                Column("service", "service", links=(_TO_ROW,)),
+                Column("phase", "stands at", mapping=look.PHASES, width=110),
+                Column("mode", "mode", width=90),
+                Column("Value #C", "on plain servers", "percentunit", 0),
+                Column("Value #D", "asked for", mapping=look.ASKED),
+            ],
+            empty="No service has a rollback configured",
+            size=(12, 8),
+            sort=("asked for", True),
+        ),
+        lines(
+            16,
+            "Traffic on the plain servers",
+            "Share of the traffic by the plan (monitor_rollback_baseline_share).",
+            [Range(f"max by (service) (monitor_rollback_baseline_share{{{S}}})", NAME)],
+            unit="percentunit",
+            empty="No service has a rollback configured",
+            size=(12, 8),
+            high=1.0,
         ),
         lines(
             13,
