@@ -15,6 +15,7 @@ from monitor.rollback.scene import (
     Transition,
     end,
     enter,
+    hold,
     next_leg,
     seen,
     stay,
@@ -67,12 +68,10 @@ def _is_later(first: Side, now: Side) -> bool:
 
 def _need(scene: Scene, event: Looked) -> float | None:
     """Running requests that the baseline side will get by the end of the path."""
-    sight, plan = event.sight, scene.plan
-    giving = sight.baseline if plan.is_back else sight.speculative
-    running = load(giving)
-    if running is None and not plan.is_back:
+    running, path = load(event.sight.speculative), scene.plan.path
+    if running is None:
         running = scene.opinion(event.box).running
-    return None if running is None or not plan.path else running * plan.path[-1]
+    return None if running is None or not path else running * path[-1]
 
 
 def _passed(scene: Scene, event: Looked, sentence: str) -> Transition:
@@ -121,7 +120,7 @@ def _too_late(scene: Scene, event: Looked, sentence: str, **looked: Side) -> Tra
         said = f"No trial: the speculative side {sentence}"
         return tell(scene, state, Kind.REFUSED, said, evidence=evidence)
     if scene.state.is_moved:
-        state = enter(scene, Phase.HELD, why=sentence)
+        state = hold(scene, sentence)
         said = f"Held where it is: the baseline side cannot take more: {sentence}"
         return tell(scene, state, Kind.HELD, said, pages=True, evidence=evidence)
     state = enter(scene, Phase.BLOCKED, plan=replace(plan, is_blocked=True), why=sentence)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from monitor.health import words
 from monitor.rollback.evidence import Finding, Side
@@ -35,7 +36,7 @@ PATIENCE = 4.0
 def count_misses(scene: Scene, event: Looked) -> State:
     """The state after a look: how often in a row either side has served badly."""
     s, sight, policy = scene.state, event.sight, scene.policy
-    changes: dict[str, object] = {}
+    changes: dict[str, Any] = {}
     if s.is_moved and (sight.baseline.completions or sight.baseline.pulses):
         first = s.baseline if s.baseline.pulses else sight.baseline
         fault = strike(first, sight.baseline, s.speed, policy.precheck, policy.verify)
@@ -45,7 +46,7 @@ def count_misses(scene: Scene, event: Looked) -> State:
         silent = all(failure(completion, policy.precheck.slowest) for completion in found)
         changes["speculative_misses"] = s.speculative_misses + 1 if silent else 0
     probed = (s.probed[0] + _asked(sight.baseline), s.probed[1] + _asked(sight.speculative))
-    return replace(s, probed=probed, **changes)  # type: ignore[arg-type]
+    return replace(s, probed=probed, **changes)
 
 
 def _asked(side: Side) -> float:
@@ -247,7 +248,7 @@ def trial(scene: Scene, event: Looked) -> Transition:
     return stay(scene, baseline=fresh) if fresh.pulses else stay(scene)
 
 
-def _end_trial(scene: Scene, why: str, evidence: dict[str, object]) -> Transition:
+def _end_trial(scene: Scene, why: str, evidence: dict[str, Any]) -> Transition:
     share = words.percent(scene.plan.top)
     said = f"The trial has failed, and the baseline side gets {share} again: {why}"
     return tell(scene, retreat(scene, why), Kind.STEP, said, pages=True, evidence=evidence)
