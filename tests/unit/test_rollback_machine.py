@@ -190,6 +190,7 @@ QUIET_LOOKS = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(QUIET_LOOKS)
 def test_what_is_not_known_or_not_bad_never_begins_a_plan(
     looks: list[tuple[Verdict, bool]],
