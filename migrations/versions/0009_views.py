@@ -1,4 +1,8 @@
-"""Views of the history for dashboards, and a role that may read nothing else (PostgreSQL)."""
+"""Views of the history for dashboards, and a role that may read nothing else (PostgreSQL).
+
+PostgreSQL changes no column that a view shows: a later migration that must change one drops the
+view before and creates it anew after, with its grant.
+"""
 
 from __future__ import annotations
 
