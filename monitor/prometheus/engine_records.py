@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from monitor.health.interval import STORED_BLOCKS, t_quantile
+from monitor.health.interval import STORED_BLOCKS, default_design_effect, t_quantile
 from monitor.health.verdict import LEAST_REQUESTS, LEAST_SAMPLES, WIDEST_HALF
 from monitor.prometheus.rule_file import Group, Recording
 
 MODEL = "job, instance, server, model_name"
 RANK = f"{MODEL}, rank"
 _SERVED = "job, instance, model_name"
-_SAMPLES_PER_REQUEST = 6
-"""Independent samples that one request is worth (``interval.default_design_effect``)."""
+_SAMPLES_PER_REQUEST = 600.0 / default_design_effect(draft_tokens=600.0, requests=1.0)
+"""Independent samples that one request is worth, however many tokens it has."""
 SEEN = "instance:specdec_models:seen1d"
 """The servers that showed figures within a day."""
 _VLLM = {"server": "vllm"}
@@ -46,14 +46,13 @@ def _vllm() -> Iterator[Recording]:
         "accepted_tokens": "vllm:spec_decode_num_accepted_tokens_total",
     }
     for figure, series in counters.items():
-        yield Recording(f"rank:specdec_{figure}:increase5m", _ranks("5m", series), _VLLM)
+        yield Recording(f"rank:specdec_{figure}:increase5m", _ranks(series), _VLLM)
         expr = f'sum by ({MODEL}) (rank:specdec_{figure}:increase5m{{server="vllm"}})'
         yield Recording(f"model:specdec_{figure}:increase5m", expr)
     served = {
         "requests:increase5m": 'increase(vllm:request_success_total{engine!=""}[5m])',
         "output_tokens:increase5m": 'increase(vllm:generation_tokens_total{engine!=""}[5m])',
         "output_tokens:increase2m": 'increase(vllm:generation_tokens_total{engine!=""}[2m])',
-        # One observation a step and request, under the name of each release.
         "running:sum": "vllm:num_requests_running",
     }
     for figure, series in served.items():
@@ -65,12 +64,12 @@ def _vllm() -> Iterator[Recording]:
     yield Recording("model:specdec_steps:increase5m", expr, _VLLM)
 
 
-def _ranks(during: str, series: str) -> str:
+def _ranks(series: str) -> str:
     """What a counter of vLLM gained, by rank.
 
     The V0 engine, whose counters are sums of totals and cannot be read so, shows no ``engine``.
     """
-    gained = f'increase({series}{{engine!=""}}[{during}])'
+    gained = f'increase({series}{{engine!=""}}[5m])'
     return f'sum by ({_SERVED}, rank) (label_replace({gained}, "rank", "$1", "engine", "(.*)"))'
 
 
@@ -114,10 +113,16 @@ def _sglang_gauges() -> Iterator[Recording]:
 def _sglang_drafts() -> Iterator[Recording]:
     """Verifications of a server: from counters where it has them, else the sum of the gauges.
 
-    With no steps at all (adaptive speculation) verifications carry no draft.
+    With no steps at all (adaptive speculation) verifications carry no draft. Prometheus stretches
+    a counter that began within the window by how far it is from zero, each one differently, and
+    here one is taken off another: so a counter is only used once it is older than the window.
     """
     steps = f"max by ({_SERVED}) (sglang:spec_num_steps{{{_OWN}}}) > bool 0"
-    calls = f"sum by ({_SERVED}) (increase(sglang:spec_verify_calls_total[5m]))"
+    series = "sglang:spec_verify_calls_total"
+    calls = (
+        f"(sum by ({_SERVED}) (increase({series}[5m]))"
+        f" and on ({_SERVED}) sum by ({_SERVED}) ({series} offset 5m))"
+    )
     drafts = f"{calls} * on ({_SERVED}) ({steps})"
     tokens = f"sum by ({_SERVED}) (increase(sglang:generation_tokens_total[5m]))"
     requests = f"sum by ({_SERVED}) (increase(sglang:num_requests_total[5m]))"
@@ -164,7 +169,7 @@ _PRESENT = "model:specdec_running:sum"
 def _samples() -> str:
     """Independent samples in the window, where there are enough of them."""
     requests = f"model:specdec_requests:increase5m >= {LEAST_REQUESTS}"
-    samples = f"{_SAMPLES_PER_REQUEST} * ({requests})"
+    samples = f"{_SAMPLES_PER_REQUEST:g} * ({requests})"
     # No more samples than draft tokens, however many requests there were.
     bounded = f"model:specdec_draft_tokens:increase5m < on ({MODEL}) ({samples})"
     return f"(\n{bounded}\nor on ({MODEL})\n{samples}\n)\n>= {LEAST_SAMPLES:g}"
