@@ -19,6 +19,7 @@ _COMMANDS = {
     "status": "monitor.cli.status",
     "history": "monitor.cli.history",
     "export": "monitor.cli.export",
+    "replay": "monitor.cli.replay",
     "explain": "monitor.cli.explain",
     "reference": "monitor.cli.reference",
     "pays": "monitor.cli.pays",

@@ -16,6 +16,7 @@ from monitor.settings import Retention, TargetSettings
 from monitor.store.alerts import AlertNews, AlertStore, write_news
 from monitor.store.baselines import Baselines
 from monitor.store.connect import reading, writing
+from monitor.store.course import Course, load_course, load_first_told
 from monitor.store.export import Row, Selection, What, export_rows
 from monitor.store.history import load_history
 from monitor.store.increments import load_increments, load_samples
@@ -24,8 +25,10 @@ from monitor.store.moment import load_moment, load_state
 from monitor.store.orders import add_order, load_orders
 from monitor.store.outbox import bury_strangers
 from monitor.store.registry import load_facts, register
+from monitor.store.retention import read_dropped
 from monitor.store.rollback_marks import RollbackMarks
 from monitor.store.rollbacks import Rollbacks, configure
+from monitor.store.rollup import RAW, STEPS
 from monitor.store.rounds import RoundWriter, add_event, read_memory
 from monitor.store.rows import (
     HistoryRow,
@@ -199,6 +202,22 @@ class Repository:
         """The latest assessment of every live target, by service."""
         with reading(self._engine) as connection:
             return load_statuses(connection)
+
+    def course(self, target: str, start: float, end: float) -> Course:
+        """What was said of a target in a span of time, and what it was."""
+        with reading(self._engine) as connection:
+            return load_course(connection, _target_id(connection, target), start, end)
+
+    def first_told(self, service: str) -> list[tuple[float, float | None]]:
+        """When each incident of a service was first told of, and when it ended."""
+        with reading(self._engine) as connection:
+            return load_first_told(connection, service)
+
+    def seconds_kept(self, at: float) -> int:
+        """What is kept of a time: sums of so many seconds; 0 where the samples are there."""
+        with reading(self._engine) as connection:
+            dropped = read_dropped(connection)
+        return next((step for step in (RAW, *STEPS) if at >= dropped[step]), STEPS[-1])
 
     def export(self, what: What, selection: Selection) -> Iterator[Row]:
         """Rows as ``monitor export`` writes them, ascending in time and in flat memory.

@@ -1,0 +1,1 @@
+"""What would have happened: other rules, thresholds and policies over the stored past."""
