@@ -65,9 +65,10 @@ class PrometheusSource:
         return self._intervals.get(target)
 
     def looks(self, after: float) -> Iterator[Look]:
-        """The scrapes later than ``after``."""
+        """The scrapes later than ``after``, from a little before the start on."""
         assembler = Assembler(self._catalogue, self.findings, self._intervals)
-        yield from assembler.looks(self._points(after))
+        # A little earlier, because the first page may follow from those before it.
+        yield from assembler.looks(self._points(max(after, self._start - LOOK_AROUND)))
         for warning in self._api.warnings:
             self.findings.note(f"the API said: {warning}")
 

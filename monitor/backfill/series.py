@@ -118,7 +118,9 @@ class Catalogue:
         if stream is None:
             return None
         inner = ",".join(f'{label}="{_escaped(value)}"' for label, value in labels.items())
-        return Series(stream, f"{name}{{{inner}}} ".encode(), name == UP)
+        # Without labels a page shows no braces either.
+        shown = f"{name}{{{inner}}} " if inner else f"{name} "
+        return Series(stream, shown.encode(), name == UP)
 
     def _meet(self, added: dict[str, str]) -> None:
         key = tuple(sorted(added.items()))

@@ -144,7 +144,7 @@ def test_a_dump_in_any_order_and_spelling_is_taken_apart_into_pages(tmp_path: Pa
     assert source.targets == ["a:1"]
     assert [look.at - AT for look in found] == [0.0, 15.5, 30.0]
     assert found[0].seen == Page(
-        b'up{} 1\nvllm:generation_tokens_total{engine="0"} 5\n'
+        b'up 1\nvllm:generation_tokens_total{engine="0"} 5\n'
         b'vllm:num_requests_running{engine="0"} 1\n'
     )
     assert isinstance(found[2].seen, NoPage)
