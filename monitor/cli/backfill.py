@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import typer
 
 from monitor.backfill.dump import DumpSource, matchers_in
+from monitor.backfill.exported import ExportSource
 from monitor.backfill.files import STDIN
 from monitor.backfill.pages import PagesSource
 from monitor.backfill.prometheus import PrometheusSource
@@ -255,6 +256,35 @@ def openmetrics(
             dry_run=dry_run,
             as_json=json,
         )
+
+
+@app.command()
+def export(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="What 'monitor export samples' wrote.")
+    ],
+    *,
+    start: FromOption = None,
+    end: UntilOption = "now",
+    service: ServiceOption = None,
+    config: ConfigOption = None,
+    database: DatabaseOption = None,
+    dry_run: DryRunOption = False,
+    json: JsonOption = False,
+) -> int:
+    """Read the samples of another monitor, as CSV or JSON lines."""
+    span = _span(start, end)
+    setting = read_setting(config, database)
+    naming = setting.naming(service=service)
+    return run_backfill(
+        setting,
+        ExportSource(file, naming.name_of),
+        naming,
+        name=file,
+        span=span,
+        dry_run=dry_run,
+        as_json=json,
+    )
 
 
 def _zone(name: str) -> ZoneInfo:

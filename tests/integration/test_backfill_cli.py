@@ -156,3 +156,17 @@ def test_a_log_is_read_in_the_zone_of_its_server(
     assert found["end"] == "2026-03-01T13:34:50.000Z"
     code, again = outcome(capsys, "logs", "server.log", *options)
     assert (code, again["samples"]) == (0, 0)
+
+
+def test_what_was_exported_comes_to_the_same_rows_elsewhere(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["backfill", "pages", str(save_pages(folder)), "--target", "gpu1"]) == 0
+    capsys.readouterr()
+    assert run(["export", "samples", "--target", "gpu1", "--start", "0", "--format", "jsonl"]) == 0
+    (folder / "samples.jsonl").write_text(capsys.readouterr().out)
+    other = ["--database", "sqlite:///other.db"]
+    code, found = outcome(capsys, "export", "samples.jsonl", *other)
+    assert (code, found["targets"], found["windows"]) == (0, ["gpu1"], 119)
+    code, again = outcome(capsys, "export", "samples.jsonl", *other)
+    assert (code, again["samples"]) == (0, 0)
