@@ -57,7 +57,6 @@ def test_a_step_takes_in_what_ends_in_it(repository: Repository) -> None:
 
 @settings(
     max_examples=40,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(past=pasts(), step=st.floats(1.0, 7200.0))

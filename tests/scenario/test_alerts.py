@@ -319,7 +319,7 @@ def facts_of(look: tuple[Verdict, Cause | None, float, bool, float, int], now: f
     return Facts(assessment, "s", fresh=fresh, alarms=alarms, threshold_is_set=rate < 0.9)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(looks, min_size=1, max_size=25))
 def test_whatever_happens_states_move_as_drawn_and_every_incident_ends_at_most_once(
     series: list[tuple[Verdict, Cause | None, float, bool, float, int]],
@@ -372,7 +372,7 @@ UNINFORMED = [
 ]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.lists(st.sampled_from(UNINFORMED), min_size=1, max_size=10), st.integers(1, 200))
 def test_verdicts_without_information_never_end_what_fires(
     series: list[Verdict], minutes: int

@@ -181,7 +181,7 @@ def test_a_reference_is_not_learnt_from_the_fault_it_should_show() -> None:
     assert after.rate == pytest.approx(before.rate, abs=0.01)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.lists(st.integers(1, 199), max_size=4), st.sampled_from([None, PLAIN]))
 def test_a_restored_target_goes_on_exactly_where_it_stopped(
     cuts: list[int], baseline: Baseline | None

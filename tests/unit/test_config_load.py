@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.config.example import EXAMPLE
@@ -280,7 +280,6 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@settings(deadline=None)
 @given(documents())
 def test_what_is_shown_loads_to_the_same_configuration(document: dict[str, Any]) -> None:
     config = loads(yaml.safe_dump(document), SOURCE).config
@@ -291,13 +290,11 @@ def test_what_is_shown_loads_to_the_same_configuration(document: dict[str, Any])
         assert to_yaml(again, ascii_only=ascii_only) == shown
 
 
-@settings(deadline=None)
 @given(st.floats(0.001, 1e8))
 def test_durations_keep_their_value(seconds: float) -> None:
     assert parse_duration(format_duration(seconds)) == seconds
 
 
-@settings(deadline=None)
 @given(st.integers(0, 2**40))
 def test_sizes_keep_their_value(size: int) -> None:
     assert parse_size(format_size(size)) == size

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.config.load import MAX_BYTES, load, loads
@@ -436,7 +436,6 @@ DOCUMENTS = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(st.dictionaries(KEYS, DOCUMENTS, min_size=1, max_size=6), st.lists(DOCUMENTS, max_size=3))
 def test_any_document_is_valid_or_a_list_of_mistakes(
     document: dict[str, Any], services: list[Any]
@@ -451,7 +450,6 @@ def test_any_document_is_valid_or_a_list_of_mistakes(
     assert all(line.startswith("m.yaml:") for line in found.splitlines())
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_any_text_is_valid_or_a_list_of_mistakes(text: str) -> None:
     with pytest.raises(ConfigError):

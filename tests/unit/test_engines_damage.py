@@ -17,9 +17,7 @@ from monitor.engines.vllm import VLLM
 from monitor.model import PageError, Verdict
 from monitor.pipeline import Page, TargetPipeline, Tick
 
-QUICK = hypothesis_settings(
-    max_examples=60, deadline=None, suppress_health_check=list(HealthCheck)
-)
+QUICK = hypothesis_settings(max_examples=60, suppress_health_check=list(HealthCheck))
 Figures = tuple[float | None, ...]
 
 COUNTED: dict[str, tuple[Dialect, list[Shot]]] = {

@@ -23,7 +23,7 @@ from monitor.model import PageError
 Labels = frozenset[tuple[str, str]]
 Found = dict[str, dict[Labels, float]]
 
-QUICK = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+QUICK = settings(max_examples=150, suppress_health_check=list(HealthCheck))
 
 
 def _ours(body: bytes, dialect: Dialect) -> tuple[Found, frozenset[str]]:

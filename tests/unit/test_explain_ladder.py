@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.explain.ladder import RULES, Case, climb
@@ -186,7 +186,6 @@ def test_without_anything_to_judge_by_it_says_what_there_would_have_to_be() -> N
     assert any("once a normal is learnt" in sentence for sentence in said)
 
 
-@settings(deadline=None)
 @given(
     rate=st.floats(0.0, 1.0),
     speedup=st.none() | st.floats(0.2, 3.0),

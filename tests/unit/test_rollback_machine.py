@@ -127,7 +127,7 @@ def event_of(state: State, moment: tuple[object, ...], now: float) -> Event:
     return Looked(windows(kind, now), replace(sight, at=now))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.lists(MOMENTS, min_size=1, max_size=60),
     st.sampled_from(Mode),
@@ -190,7 +190,6 @@ QUIET_LOOKS = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(QUIET_LOOKS)
 def test_what_is_not_known_or_not_bad_never_begins_a_plan(
     looks: list[tuple[Verdict, bool]],

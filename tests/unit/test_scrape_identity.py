@@ -138,7 +138,7 @@ _KEYS = st.sampled_from(
 _INNER = st.sampled_from(["speculative_config", "parallel_config", "method"])
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(_KEYS, _JSON | st.dictionaries(_INNER, _JSON)))
 def test_no_answer_is_an_error_and_each_part_keeps_to_its_bounds(document: Any) -> None:
     for name, part in read_about(body(document)).parts.items():
