@@ -39,7 +39,7 @@ from monitor.settings import TargetSettings
 from monitor.store.backfill import PastStore
 from monitor.store.connect import open_store, parse_url, sqlite_path
 from monitor.store.repository import Repository
-from monitor.store.rollup import BATCH, roll_up
+from monitor.store.rollup import roll_up
 from monitor.store.schema import ensure_ready
 from monitor.turn.curves import Curves
 
@@ -111,7 +111,7 @@ def run_backfill(
             with _progress(source, ingest.summary) as tick:
                 summary = _run(ingest, tick)
                 if not dry_run:
-                    while roll_up(engine, now) >= BATCH:
+                    while roll_up(engine, now):
                         pass
             seconds = SystemClock().monotonic() - began
         finally:
