@@ -122,17 +122,18 @@ def _insert(connection: Connection, series: int, step: int, seconds: int, count:
     )
 
 
-def ask(repository: Repository, targets: int) -> Iterator[tuple[str, str, float, int]]:
-    """Each question, whether it begins at a full hour, milliseconds, and rows of the answer."""
+def ask(repository: Repository, targets: int) -> Iterator[tuple[str, str, float, float, int]]:
+    """Each question, where it begins, milliseconds on the clock and of CPU, rows of the answer."""
     for text, span, step in QUESTIONS:
         for begins, end in (("anywhere", END - 7.3), ("full", END)):
-            took = []
+            took, cpu = [], []
             for number in range(TIMES):
                 target = f"gpu{(number * 37) % targets}"
-                began = time.perf_counter()
+                began, busy = time.perf_counter(), time.process_time()
                 rows = repository.history(target, end - span, end, step)
                 took.append((time.perf_counter() - began) * 1e3)
-            yield text, begins, statistics.median(took), len(rows)
+                cpu.append((time.process_time() - busy) * 1e3)
+            yield text, begins, statistics.median(took), statistics.median(cpu), len(rows)
 
 
 def main() -> None:
@@ -158,9 +159,9 @@ def main() -> None:
         space = repository.space()
         rows = space.rows["samples"] + space.rows["rollups"]
         print(f"{rows:,} rows, {space.total / 1e9:.2f} GB, {space.used / rows:.0f} bytes a row")
-        print(f"{'':32}{'begins':>10}{'ms':>8}{'rows':>8}")
-        for text, begins, took, number in ask(repository, given.targets):
-            print(f"{text:32}{begins:>10}{took:8.0f}{number:8}")
+        print(f"{'':32}{'begins':>10}{'ms':>8}{'CPU ms':>8}{'rows':>8}")
+        for text, begins, took, cpu, number in ask(repository, given.targets):
+            print(f"{text:32}{begins:>10}{took:8.0f}{cpu:8.0f}{number:8}")
         engine.dispose()
 
 
