@@ -120,10 +120,10 @@ def running(
         stage.stop()
 
 
-def eventually(holds: Callable[[], bool]) -> None:
+def eventually(holds: Callable[[], bool], patience: float = PATIENCE) -> None:
     """Waits until something holds that a thread brings about; fails when it never does."""
     pause = threading.Event()
-    for _ in range(int(PATIENCE / 0.01)):
+    for _ in range(int(patience / 0.01)):
         if holds():
             return
         pause.wait(0.01)

@@ -44,12 +44,13 @@ STEP_SECONDS = 0.02
 """A decode step of the plain server; speculation takes three times that for 1.5 tokens."""
 
 CURVE = Baseline("plain", (BaselinePoint(1.0, STEP_SECONDS), BaselinePoint(64.0, STEP_SECONDS)))
+# A second of a busy machine is a minute of the story: no deadline here may be about that.
 POLICY = Policy(
     mode=Mode.ACT,
     voting=Voting(needed=2, of=3, spacing=10.0),
     limits=Limits(cooldown=3600.0),
-    precheck=Precheck(pause=5.0, model="demo"),
-    shift=Shift(steps=(0.5, 1.0), hold=20.0, retry=5.0),
+    precheck=Precheck(pause=5.0, model="demo", deadline=36_000.0, slowest=1200.0),
+    shift=Shift(steps=(0.5, 1.0), hold=20.0, retry=5.0, blind=36_000.0),
     verify=Verify(seconds=20.0),
     trial=Trial(share=0.5, hold=30.0, good_windows=1),
 )

@@ -100,7 +100,7 @@ def test_a_service_that_is_observed_is_left_alone(place: World, database: str) -
         (decision,) = repository.rollbacks.decisions()
         assert not [i for i in repository.alerts.incidents() if i.rule == "rollback"]
     assert decision.mode == "observe"
-    assert "would now be done" in decision.sentence
+    assert "the mode is observe" in decision.sentence
     assert not place.hook.orders
 
 

@@ -20,14 +20,17 @@ from rollback_process import Process, process
 from rollback_world import World, clock, world
 from scrape_peers import PATIENCE
 
-from monitor.model import StoreError
 from monitor.rollback.model import Phase
 from monitor.store import schema
 from monitor.store.connect import open_store
 from monitor.store.repository import Repository
+from monitor.store.rollbacks import Rollbacks
 
 LEASE = 4.0
 """Long enough for an act, and short enough to be waited for."""
+
+LONG = 4 * PATIENCE
+"""Processes of their own take their time to start on a busy machine."""
 
 Outcome = tuple[str, float, list[tuple[str, float | None, str]], list[str]]
 
@@ -65,30 +68,33 @@ def trapped() -> Iterator[tuple[World, Trap]]:
             yield made, trap
 
 
-def outcome(database: str, hook: Hook) -> Outcome:
-    """Where it all ended, without names and times."""
+class Records:
+    """What a database says of the rollback; one connection serves all looks."""
+
+    def __init__(self, rollbacks: Rollbacks) -> None:
+        self._rollbacks = rollbacks
+
+    def is_done(self) -> bool:
+        stored = self._rollbacks.states().get("chat")
+        return stored is not None and stored.phase == Phase.DONE
+
+    def outcome(self, hook: Hook) -> Outcome:
+        """Where it all ended, without names and times."""
+        stored = self._rollbacks.states()["chat"]
+        plan = self._rollbacks.plans()[0].plan
+        steps = [(step.do, step.share, step.status) for step in self._rollbacks.steps(plan)]
+        decisions = self._rollbacks.decisions(plan=plan)
+        kinds = [decision.kind for decision in decisions if decision.kind != "step"]
+        return stored.phase, float(hook.share), steps, kinds
+
+
+@contextmanager
+def records(database: str) -> Iterator[Records]:
+    """The records of a database, which is given its schema."""
+    schema.upgrade(database)
     engine = open_store(database)
     try:
-        rollbacks = Repository(engine).rollbacks
-        stored = rollbacks.states()["chat"]
-        plan = rollbacks.plans()[0].plan
-        steps = [(step.do, step.share, step.status) for step in rollbacks.steps(plan)]
-        kinds = [d.kind for d in rollbacks.decisions(plan=plan) if d.kind != "step"]
-    finally:
-        engine.dispose()
-    return stored.phase, float(hook.share), steps, kinds
-
-
-def is_done(database: str) -> bool:
-    try:
-        engine = open_store(database, must_exist=True)
-    except StoreError:
-        return False
-    try:
-        stored = Repository(engine).rollbacks.states().get("chat")
-        return stored is not None and stored.phase == Phase.DONE
-    except StoreError:
-        return False
+        yield Records(Repository(engine).rollbacks)
     finally:
         engine.dispose()
 
@@ -96,13 +102,17 @@ def is_done(database: str) -> bool:
 def test_killed_at_every_step_it_ends_as_if_nothing_had_happened(tmp_path: Path) -> None:
     began = time.time()
     quiet = f"sqlite:///{tmp_path / 'quiet.db'}"
-    with world() as made, running(made.settings(quiet), clock=clock(began)):
-        eventually(lambda: is_done(quiet))
-        wanted = outcome(quiet, made.hook)
+    with (
+        records(quiet) as seen,
+        world() as made,
+        running(made.settings(quiet), clock=clock(began)),
+    ):
+        eventually(seen.is_done, LONG)
+        wanted = seen.outcome(made.hook)
 
     database = f"sqlite:///{tmp_path / 'monitor.db'}"
     killed: list[tuple[str, str]] = []
-    with trapped() as (made, trap):
+    with records(database) as seen, trapped() as (made, trap):
         alive: list[Process] = []
 
         def springs(where: str, what: str) -> bool:
@@ -113,12 +123,12 @@ def test_killed_at_every_step_it_ends_as_if_nothing_had_happened(tmp_path: Path)
             return True
 
         trap.springs = springs
-        while not is_done(database):
+        while not seen.is_done():
             with process(database, made, began, LEASE) as daemon:
                 alive.append(daemon)
-                eventually(lambda: not alive or is_done(database))
+                eventually(lambda: not alive or seen.is_done(), LONG)
                 alive.clear()
-        found = outcome(database, made.hook)
+        found = seen.outcome(made.hook)
         applied = made.hook.applied
     assert found == wanted
     assert len(applied) == len(set(applied)) == 2
@@ -148,10 +158,13 @@ def standby(database: str, made: World, began: float) -> Iterator[Running]:
 def test_a_leader_that_is_frozen_in_mid_shift_wakes_up_and_does_not_act(
     postgresql_url: str, where: str
 ) -> None:
-    schema.upgrade(postgresql_url)
     began = time.time()
     frozen, thawed = threading.Event(), threading.Event()
-    with trapped() as (made, trap), process(postgresql_url, made, began, LEASE) as leader:
+    with (
+        records(postgresql_url) as seen,
+        trapped() as (made, trap),
+        process(postgresql_url, made, began, LEASE) as leader,
+    ):
 
         def springs(at: str, what: str) -> bool:
             # The first time that the leader is about to set the second share.
@@ -159,13 +172,13 @@ def test_a_leader_that_is_frozen_in_mid_shift_wakes_up_and_does_not_act(
                 leader.popen.send_signal(signal.SIGSTOP)
                 frozen.set()
                 # What it has sent arrives late, as by a slow network.
-                thawed.wait(PATIENCE)
+                thawed.wait(LONG)
             return False
 
         trap.springs = springs
-        assert frozen.wait(PATIENCE)
+        assert frozen.wait(LONG)
         with standby(postgresql_url, made, began) as second:
-            eventually(lambda: is_done(postgresql_url))
+            eventually(seen.is_done, LONG)
             orders = len(made.hook.orders)
             thawed.set()
             leader.popen.send_signal(signal.SIGCONT)
@@ -173,7 +186,7 @@ def test_a_leader_that_is_frozen_in_mid_shift_wakes_up_and_does_not_act(
             rounds = second.rounds("spec")
             eventually(lambda: second.rounds("spec") >= rounds + 5)
             assert second.daemon.health().fence == 2
-        phase, share, steps, _ = outcome(postgresql_url, made.hook)
+        phase, share, steps, _ = seen.outcome(made.hook)
         assert (phase, share) == (Phase.DONE, 1.0)
         assert [status for _, _, status in steps] == ["done", "done"]
         applied, fences = made.hook.applied, [order["fence"] for order in made.hook.orders]
