@@ -214,7 +214,8 @@ class TargetPipeline:
         Raises ``StoreError`` when the text is not what ``state`` wrote.
         """
         memory.restore(self._state, state, history)
-        memory.restore_waiting(self._state, waiting or {})
+        if waiting is not None:
+            memory.restore_waiting(self._state, waiting)
         tracks = self._state.memory.tracks.values()
         counters = {name for track in tracks for name in track.values}
         self._reader.recall(self._state.identity, counters)

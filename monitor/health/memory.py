@@ -9,6 +9,7 @@ from typing import Any
 
 from monitor.health.detect import Cusum
 from monitor.health.intake import Memory
+from monitor.health.pace import Block as PaceBlock
 from monitor.health.pace import Pace, Pending
 from monitor.health.pace import Run as PaceRun
 from monitor.health.past import Changes
@@ -123,7 +124,9 @@ def _watch(document: dict[str, Any], references: dict[str, Any]) -> Watch:
     )
 
 
-def _fields(record: Change | Cusum | Run | PaceRun | Pending | Track) -> dict[str, Any]:
+def _fields(
+    record: PaceBlock | Change | Cusum | Run | PaceRun | Pending | Track,
+) -> dict[str, Any]:
     return {name: getattr(record, name) for name in record.__slots__}
 
 
@@ -137,20 +140,25 @@ def waiting(state: TargetState) -> dict[str, Any]:
     It is an hour of figures, too much to write with each page, and an interruption of the
     daemon costs no more. Who has to go on exactly where it stopped needs it.
     """
+    watch = state.memory.watch
     return {
-        key: [[block.start, block.end, *block.counts] for block in reference.waiting]
-        for key, reference in state.memory.watch.references.items()
-        if reference.waiting
+        "references": {
+            key: [[block.start, block.end, *block.counts] for block in reference.waiting]
+            for key, reference in watch.references.items()
+            if reference.waiting
+        },
+        "pace": [_fields(block) for block in watch.pace.waiting],
     }
 
 
 def restore_waiting(state: TargetState, document: dict[str, Any]) -> None:
     """Adds what ``waiting`` gave to a state that was restored."""
-    for key, blocks in document.items():
+    watch = state.memory.watch
+    for key, blocks in document["references"].items():
         for start, end, *scalars, positions in blocks:
             counts = Counts._make((*scalars, tuple(positions)))
-            block = Block(start, end, counts)
-            state.memory.watch.references[key].waiting.append(block)
+            watch.references[key].waiting.append(Block(start, end, counts))
+    watch.pace.waiting.extend(PaceBlock(**block) for block in document["pace"])
 
 
 def restore(state: TargetState, text: str, history: Iterable[Increment]) -> None:

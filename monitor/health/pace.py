@@ -90,7 +90,7 @@ class Pace:
     run_number: float = 0.0
     run: Run = field(default_factory=Run)
     pending: Pending = field(default_factory=Pending)
-    _waiting: deque[Block] = field(default_factory=deque)
+    waiting: deque[Block] = field(default_factory=deque)
 
     # -- reading -----------------------------------------------------------------------
 
@@ -168,7 +168,7 @@ class Pace:
     # -- learning ----------------------------------------------------------------------
 
     def _offer(self, start: float, end: float, load: str, value: float, *, healthy: bool) -> None:
-        waiting = self._waiting
+        waiting = self.waiting
         if not healthy:
             waiting.clear()
             return
