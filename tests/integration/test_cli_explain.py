@@ -94,8 +94,8 @@ def test_a_collapse_in_words(stage: Stage) -> None:
         "28,800 draft tokens",
         "design effect",
         "assumed, until it is learnt",
-        "reference           not learnt yet",
-        "acceptance rate  step at 2026-09-21 14:43:35Z",
+        "not learnt yet: 0 of 60 requests",
+        "acceptance rate  step at 2026-09-21 14:43:05Z ± 60 s",
         "▶ acceptance below the",
         "degraded → unproven if the upper limit",
     ):
@@ -122,7 +122,7 @@ def test_json_is_the_document(stage: Stage) -> None:
     assert code == 1
     assert document["schema"] == "monitor.explain/1"
     assert document["verdict"]["verdict"] == "degraded"
-    assert document["verdict"]["since"] == "2026-09-21T14:43:50.000Z"
+    assert document["verdict"]["since"] == "2026-09-21T14:44:05.000Z"
     assert document["judged_again"]["agrees"] is True
     assert document["ladder"][-1]["rule"] == "below_threshold"
 
