@@ -26,6 +26,7 @@ from monitor.store import schema
 from monitor.store.connect import open_store, writing
 from monitor.store.repository import Repository
 from monitor.store.rows import RoundRow
+from monitor.store.space import give_back
 from monitor.store.tables import SCALARS, TARGET_FIGURES, levels
 
 HOUR, DAY = 3_600.0, 86_400.0
@@ -84,24 +85,26 @@ def fill(engine: Engine, targets: int, days: float) -> dict[int, int]:
     ]
     repository.register(settings, END)
     repository.write_round([RoundRow(name, END, (), "{}") for name in names])
-    made = {}
-    with writing(engine) as connection:
-        for number in range(targets):
+    made: dict[int, int] = {}
+    for series in range(1, targets + 1):
+        with writing(engine) as connection:
             connection.exec_driver_sql(
-                "INSERT INTO series (id, target_id, label)"
-                f" VALUES ({number + 1}, {number + 1}, '0')"
+                f"INSERT INTO series (id, target_id, label) VALUES ({series}, {series}, '0')"
             )
-        for step, seconds, kept in LEVELS:
-            count = int(min(kept, days) * DAY / seconds)
-            for series in range(1, targets + 1):
+            for step, seconds, kept in LEVELS:
+                count = int(min(kept, days) * DAY / seconds)
                 _insert(connection, series, step, seconds, count)
-            made[step] = count * targets
+                made[step] = made.get(step, 0) + count
+    with writing(engine) as connection:
+        for step, _, kept in LEVELS:
             dropped = END - min(kept, days) * DAY
             connection.execute(
                 update(levels)
                 .where(levels.c.step == step)
                 .values(row_count=made[step], dropped_until=dropped)
             )
+    # As the daemon does each ten minutes.
+    give_back(engine)
     return made
 
 

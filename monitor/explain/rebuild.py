@@ -105,9 +105,9 @@ def rebuild(moment: StoredMoment) -> Rebuilt:
     baseline = recorded_baseline((document or {}).get("baseline"))
     state = TargetState(
         moment.facts.target,
-        moment.facts.interval,
+        moment.pace,
         replace(moment.judge, baseline=baseline),
-        moment.gap,
+        moment.longest,
     )
     young = _is_whole(moment)
     if not young and parsed is not None:
@@ -122,11 +122,16 @@ def rebuild(moment: StoredMoment) -> Rebuilt:
     deliberation = state.deliberate(at) if at is not None else None
     if not latest:
         notes += _notes_on_the_past(young=young)
+    if moment.kept:
+        notes.append(
+            f"of that time only sums of {moment.kept} s are kept: this is what they led to at the"
+            " end of the one that holds the moment"
+        )
     watch = state.memory.watch
     return Rebuilt(
         moment=moment,
         at=moment.at if at is None else at,
-        longest=moment.gap or GAP_INTERVALS * moment.facts.interval,
+        longest=moment.longest or GAP_INTERVALS * moment.pace,
         baseline=baseline,
         deliberation=deliberation,
         watch=watch,

@@ -27,8 +27,6 @@ from monitor.store.silences import Silences, load_silences
 from monitor.store.tables import alert_states, incidents, notifications, outbox
 from monitor.store.text import clean_document, clean_text, to_json
 
-PRUNE_BATCH = 1_000
-
 
 @dataclass(frozen=True, slots=True)
 class AlertRow:
@@ -212,26 +210,6 @@ class AlertStore:
             return IncidentStory(
                 found, from_stored(json.loads(document)), _deliveries(connection, found.id)
             )
-
-    def prune(self, before: float) -> int:
-        """Deletes some of the incidents that ended before a time, and all about them.
-
-        Returns:
-            How many; call it again until there are none.
-        """
-        with writing(self._engine) as connection:
-            waiting = select(outbox.c.incident).where(outbox.c.state == OutboxState.WAITING.value)
-            query = (
-                select(incidents.c.id)
-                .where(incidents.c.ended_at < before, incidents.c.at < before)
-                .where(incidents.c.id.not_in(waiting))
-                .limit(PRUNE_BATCH)
-            )
-            keys = list(connection.scalars(query))
-            connection.execute(delete(outbox).where(outbox.c.incident.in_(keys)))
-            connection.execute(delete(notifications).where(notifications.c.incident.in_(keys)))
-            connection.execute(delete(incidents).where(incidents.c.id.in_(keys)))
-        return len(keys)
 
 
 # One that was open where filled-in time ends is history: nobody has watched it since.

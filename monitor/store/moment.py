@@ -10,7 +10,10 @@ from monitor.model import Identity, Verdict
 from monitor.store.fingerprint import read_identity
 from monitor.store.increments import HISTORY_SECONDS, first_end, load_samples
 from monitor.store.orders import load_orders
+from monitor.store.pieces import seconds_kept
 from monitor.store.registry import load_facts, load_judge
+from monitor.store.retention import read_dropped
+from monitor.store.rollup import bucket_end
 from monitor.store.rows import StoredMoment, StoredState, VerdictChange
 from monitor.store.tables import fingerprints, target_states, verdicts
 
@@ -25,6 +28,10 @@ def load_moment(connection: Connection, target_id: int, at: float) -> StoredMome
     first = first_end(connection, target_id)
     if state is not None:
         at = min(at, state.at)
+    kept = seconds_kept(read_dropped(connection), at)
+    if kept:
+        # What happened within a sum cannot be told apart any more.
+        at = bucket_end(at, kept)
     changes = _load_verdicts(connection, target_id, at)
     if not changes and (first is None or first > at):
         return None
@@ -43,6 +50,7 @@ def load_moment(connection: Connection, target_id: int, at: float) -> StoredMome
         samples=tuple(load_samples(connection, target_id, start, at)),
         first_sample=first,
         orders=tuple(load_orders(connection, target_id)),
+        kept=kept,
     )
 
 

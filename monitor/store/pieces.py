@@ -87,6 +87,11 @@ def _finest(dropped: Mapping[int, float], start: float, end: float) -> Iterator[
     yield Piece(RAW, max(start, dropped[RAW]), end)
 
 
+def seconds_kept(dropped: Mapping[int, float], at: float) -> int:
+    """What is kept of a time: sums of so many seconds; 0 where the samples are there."""
+    return next((step for step in (RAW, *STEPS) if at > dropped[step]), STEPS[-1])
+
+
 def step_number(
     connection: Connection, time: ColumnElement[float], end: float, step: float
 ) -> Label[int]:

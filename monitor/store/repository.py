@@ -24,11 +24,11 @@ from monitor.store.lease import Guard, Leases, unguarded
 from monitor.store.moment import load_moment, load_state
 from monitor.store.orders import add_order, load_orders
 from monitor.store.outbox import bury_strangers
+from monitor.store.pieces import seconds_kept
 from monitor.store.registry import load_facts, register
 from monitor.store.retention import read_dropped
 from monitor.store.rollback_marks import RollbackMarks
 from monitor.store.rollbacks import Rollbacks, configure
-from monitor.store.rollup import RAW, STEPS
 from monitor.store.rounds import RoundWriter, add_event, read_memory
 from monitor.store.rows import (
     HistoryRow,
@@ -216,8 +216,7 @@ class Repository:
     def seconds_kept(self, at: float) -> int:
         """What is kept of a time: sums of so many seconds; 0 where the samples are there."""
         with reading(self._engine) as connection:
-            dropped = read_dropped(connection)
-        return next((step for step in (RAW, *STEPS) if at >= dropped[step]), STEPS[-1])
+            return seconds_kept(read_dropped(connection), at)
 
     def export(self, what: What, selection: Selection) -> Iterator[Row]:
         """Rows as ``monitor export`` writes them, ascending in time and in flat memory.

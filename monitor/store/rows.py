@@ -162,3 +162,15 @@ class StoredMoment:
     first_sample: float | None
     """End of the first sample there is."""
     orders: tuple[StoredOrder, ...]
+    kept: int = 0
+    """What is kept of the moment: sums of so many seconds; 0 where the samples are there."""
+
+    @property
+    def pace(self) -> float:
+        """Seconds from one look, or what is left of some, to the next."""
+        return max(self.facts.interval, float(self.kept))
+
+    @property
+    def longest(self) -> float | None:
+        """Seconds between two looks that are no gap yet, where that is not told by the pace."""
+        return None if self.kept else self.gap

@@ -222,21 +222,6 @@ def test_incidents_are_listed_and_shown(store: AlertStore) -> None:
         store.incident("%")
 
 
-def test_old_incidents_are_forgotten_once_nothing_waits(engine: Engine, store: AlertStore) -> None:
-    record(store, [], [notification(), resolved()], Routing(("pager",)), NOON)
-    record(store, [], [notification("open")], Routing(), NOON)
-    assert store.prune(NOON + 1e6) == 0
-    for _ in range(2):
-        claimed = claim(store)
-        assert claimed is not None
-        store.outbox.sent(claimed, NOON)
-    assert store.outbox.counts() == {("pager", OutboxState.SENT): 2}
-    assert store.prune(NOON + 1e6) == 1
-    found = dump(engine)
-    assert [row[0] for row in found["incidents"]] == ["open"]
-    assert (len(found["notifications"]), len(found["outbox"])) == (1, 0)
-
-
 def test_the_newest_of_what_is_open_is_what_still_fires(store: AlertStore) -> None:
     batch = [
         notification(),

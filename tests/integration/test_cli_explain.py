@@ -24,6 +24,8 @@ from monitor.health.baseline import Baseline
 from monitor.model import Verdict
 from monitor.store.connect import reading
 from monitor.store.repository import Repository
+from monitor.store.retention import prune
+from monitor.store.rollup import RAW, roll_up
 from monitor.store.tables import events
 
 HOSTILE = "evil\x1b[31m[red]m[/red]\u202e\n[link=x]"
@@ -330,3 +332,20 @@ def test_an_order_as_json(stage: Stage) -> None:
         "reset",
         None,
     )
+
+
+def test_a_moment_of_which_only_sums_are_kept(stage: Stage, engine: Engine) -> None:
+    collapse(stage, baseline=PLAIN)
+    stage.watched.watch(30)
+    moment = str(stage.watched.said[150].at)
+    exact = json.loads(stage.explain("--at", moment, "--json")[1])
+    while roll_up(engine, stage.watched.server.now + 120.0):
+        pass
+    prune(engine, RAW, stage.watched.server.now, stage.watched.server.now)
+    code, out = stage.explain("--at", moment)
+    assert code == 1
+    assert "only sums of 60 s are kept" in out.replace("\n", " ")
+    summed = json.loads(stage.explain("--at", moment, "--json")[1])
+    assert summed["verdict"]["verdict"] == exact["verdict"]["verdict"]
+    assert summed["judged_again"]["verdict"] == exact["judged_again"]["verdict"]
+    assert summed["judged_again"]["agrees"]
