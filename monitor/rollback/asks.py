@@ -64,7 +64,9 @@ def may_act(state: State, around: Circumstances) -> bool:
     if state.step is None:
         return False
     is_paused = around.frozen is not None or around.held is not None
-    return not is_paused or state.phase is Phase.UNDOING or state.step.do is Do.START
+    is_exempt = state.plan is not None and state.plan.is_exempt
+    back = state.phase is Phase.UNDOING or state.step.do is Do.START
+    return not is_paused or is_exempt or back
 
 
 def attainable(policy: Policy, reachable: Callable[[Sequence[float]], Sequence[float]]) -> Policy:

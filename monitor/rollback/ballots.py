@@ -94,6 +94,8 @@ def fingerprint(identity: Identity) -> str:
 def take(box: Box, look: Look, voting: Voting) -> Box:
     """The box after one tick of one target."""
     a = look.assessment
+    if _is_another(box, look):
+        box = forget(box, a.target)
     box = replace(
         box,
         flapping=box.flapping | {a.target} if look.flapping else box.flapping - {a.target},
@@ -119,6 +121,13 @@ def forget(box: Box, target: str) -> Box:
 
 def _with(mapping: Mapping[str, Any], key: str, value: Any) -> Mapping[str, Any]:
     return mapping if value is None else {**mapping, key: value}
+
+
+def _is_another(box: Box, look: Look) -> bool:
+    """Whether the windows are of a server that is no more: it has restarted, or is another."""
+    a, known = look.assessment, box.identities.get(look.assessment.target)
+    has_restarted = look.fresh and a.window is not None and a.window.warming_up
+    return has_restarted or (known is not None and known.contradicts(a.identity))
 
 
 def _is_valid(look: Look) -> bool:
@@ -214,7 +223,11 @@ def opine(
     counted = {
         target: recent
         for target, ballots in box.ballots.items()
-        if (recent := [b for b in ballots if b.start >= since and now - b.at <= voting.within])
+        if (
+            recent := [
+                b for b in ballots if b.start >= since and 0.0 <= now - b.at <= voting.within
+            ]
+        )
     }
     hurt = {target: found for target, found in counted.items() if _is_hurt(found, voting)}
     needed = voting.needed if good is None else good

@@ -21,14 +21,15 @@ from monitor.rollback.scene import (
     stay,
     tell,
 )
-from monitor.rollback.waiting import stands, withdrawn
+from monitor.rollback.waiting import stands, void, withdrawn
 
 
 def checking(scene: Scene, event: Looked) -> Transition:
     """Two looks at the side that is to get traffic, and the first step if it has passed."""
     if scene.pause is not None:
         # What was seen before the pause says nothing about the time after it.
-        return stay(scene, baseline=Side(), speculative=Side(), watched=0.0)
+        unseen = stay(scene, baseline=Side(), speculative=Side(), watched=0.0)
+        return void(scene) or unseen
     gone = None if scene.plan.is_back else withdrawn(scene, event)
     return gone if gone is not None else _compare(scene, event)
 

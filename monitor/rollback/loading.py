@@ -68,6 +68,7 @@ def roll_back_instead(scene: Scene, why: str, event: Looked | None = None) -> Tr
         at=scene.now,
         cure=Cure.ROLL_BACK,
         path=scene.policy.shift.steps,
+        who=None,
         approved_at=None,
         # Of a server that does not come up there will be no windows to vote.
         is_automatic=False,
@@ -86,6 +87,9 @@ def roll_back_instead(scene: Scene, why: str, event: Looked | None = None) -> Tr
 def _progress(scene: Scene, event: Looked) -> Scene:
     """Any change of what is seen of a loading server counts."""
     s, progress = scene.state, event.sight.progress
+    if s.step is not None:
+        # Nothing can be late of what was not ordered yet.
+        return scene.with_state(replace(s, watched=0.0, stuck=0.0))
     if progress is None or progress.mark == s.mark:
         return scene
     return scene.with_state(replace(s, mark=progress.mark, stuck=0.0))

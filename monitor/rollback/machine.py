@@ -38,7 +38,7 @@ _LOOKS: Mapping[Phase, Rule] = {
     Phase.BLOCKED: waiting.blocked,
     Phase.STARTING: loading.starting,
     Phase.RESTARTING: loading.restarting,
-    Phase.SHIFTING: moving.outstanding,
+    Phase.SHIFTING: moving.shifting,
     Phase.HOLDING: moving.holding,
     Phase.VERIFYING: moving.holding,
     Phase.DONE: moving.done,
@@ -107,11 +107,12 @@ def step(
         event = replace(event, share=known_share(event.share))
         return TABLE[state.phase, ACTED](scene, event)
     if not isinstance(event, Looked):
-        return TABLE[state.phase, event.order](scene, event)
+        late = orders.outdated(scene, event)
+        return late if late is not None else TABLE[state.phase, event.order](scene, event)
     event = replace(event, sight=tidy_sight(event.sight))
     scene = scene.with_state(moving.count_misses(scene, event))
-    stopped = moving.stop_loss(scene, event)
-    return stopped if stopped is not None else TABLE[state.phase, LOOKED](scene, event)
+    first = moving.stop_loss(scene, event) or waiting.overruled(scene)
+    return first if first is not None else TABLE[state.phase, LOOKED](scene, event)
 
 
 def _pass(state: State, around: Circumstances, now: float) -> State:
@@ -127,5 +128,6 @@ def _pass(state: State, around: Circumstances, now: float) -> State:
         blind=state.blind + seconds,
         stuck=state.stuck + seconds,
         ended_at=None if state.ended_at is None else min(state.ended_at, now),
+        restarted_at=None if state.restarted_at is None else min(state.restarted_at, now),
         plans=tuple(min(at, now) for at in state.plans),
     )

@@ -97,6 +97,16 @@ def outstanding(scene: Scene, event: Looked) -> Transition:
     return stay(scene)
 
 
+def shifting(scene: Scene, event: Looked) -> Transition:
+    """Waits for the act; one that may not be done now needs another check when it may."""
+    s, observed = scene.state, event.sight.share
+    if scene.pause is None or observed is None:
+        return stay(scene)
+    if abs(observed - s.share) > scene.policy.shift.tolerance:
+        return stay(scene)
+    return Transition(enter(scene, Phase.CHECKING, plan=replace(scene.plan, is_checked=False)))
+
+
 def holding(scene: Scene, event: Looked) -> Transition:
     """Watches a step; goes on once it has looked well for long enough."""
     other = _displaced(scene, event) or _not_yet(scene, event)
@@ -162,7 +172,11 @@ def _done(scene: Scene, event: Looked, finding: Finding) -> Transition:
     rejected = s.rejected
     if plan.cure is Cure.ROLL_BACK and plan.fingerprint and plan.fingerprint not in known:
         rejected = (*rejected, Rejected(plan.fingerprint, scene.now, plan.id))[-20:]
-    state = enter(scene, Phase.DONE, rejected=rejected, ended_at=scene.now, why="")
+    # How fast the other side was holds for the load of then, and not for that of other days.
+    state = enter(
+        scene, Phase.DONE, plan=replace(plan, is_exempt=False), rejected=rejected,
+        ended_at=scene.now, speed=None, why="",
+    )  # fmt: skip
     said = (
         f"{finding.sentence}; the speculative side is parked, not torn down;"
         f" 'monitor rollback rearm {s.service}' tries it again after a fix"
@@ -212,6 +226,7 @@ def begin_trial(scene: Scene, who: str | None) -> State:
     plan: Plan = replace(
         scene.plan,
         is_back=True,
+        is_exempt=False,
         is_checked=False,
         path=path,
         leg=0,
@@ -237,7 +252,8 @@ def trial(scene: Scene, event: Looked) -> Transition:
         return _end_trial(scene, opinion.why, evidence)
     is_first = plan.leg == 1
     wanted = policy.trial.hold if is_first else policy.shift.hold
-    if s.watched >= wanted and opinion.is_well:
+    # What went well with less of the load says nothing about this share of it.
+    if s.watched >= wanted and scene.opinion(event.box, since=s.since).is_well:
         share = words.percent(1.0 - plan.path[plan.leg])
         windows = words.number(policy.trial.good_windows, "window")
         said = f"The last {windows} of the speculative side show no loss: it gets {share}"

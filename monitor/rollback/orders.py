@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from monitor.health import words
 from monitor.rollback.ballots import Opinion
-from monitor.rollback.model import Command, Kind, Phase
+from monitor.rollback.model import Command, Kind, Order, Phase
 from monitor.rollback.moving import begin_trial
 from monitor.rollback.scene import (
     Scene,
@@ -18,14 +19,25 @@ from monitor.rollback.scene import (
     undo,
 )
 from monitor.rollback.settings import Mode
-from monitor.rollback.state import State
-from monitor.rollback.waiting import begin, start
+from monitor.rollback.state import Plan, State
+from monitor.rollback.waiting import begin, ordered_mode, start
 
 
 def refuse(scene: Scene, command: Command, why: str) -> Transition:
     """Changes nothing, and says why."""
     sentence = f"'{command.order} {command.service}' was refused: {why}"
     return tell(scene, scene.state, Kind.REFUSED, sentence, who=command.who)
+
+
+def outdated(scene: Scene, command: Command) -> Transition | None:
+    """Refuses to move traffic by an order of which nobody may think any more.
+
+    An order waits in the database while no daemon runs. To abort is never too late.
+    """
+    age, limit = scene.now - command.at, scene.policy.limits.approval
+    if command.order not in {Order.RUN, Order.REARM} or age < limit:
+        return None
+    return refuse(scene, command, f"it was given {words.duration(age)} ago; give it again")
 
 
 def _is_other_plan(scene: Scene, command: Command) -> bool:
@@ -46,14 +58,13 @@ def approve(scene: Scene, command: Command) -> Transition:
         return refuse(scene, command, why)
     if max(scene.now - plan.at, scene.now - command.at, scene.state.watched) >= limit:
         return refuse(scene, command, "the proposal is too old, wait for the next one")
-    return _go_on(scene, command)
+    return _go_on(scene, replace(plan, who=command.who, approved_at=scene.now))
 
 
-def _go_on(scene: Scene, command: Command) -> Transition:
-    plan = replace(scene.plan, who=command.who, approved_at=scene.now)
+def _go_on(scene: Scene, plan: Plan) -> Transition:
     ready = scene.with_state(replace(scene.state, plan=plan))
-    sentence = f"{plan.id} was approved by {command.who}: {plan.why}"
-    return start(ready, Kind.APPROVED, sentence, command.who, {})
+    sentence = f"{plan.id} was approved by {plan.who}: {plan.why}"
+    return start(ready, Kind.APPROVED, sentence, plan.who, {})
 
 
 def nothing_proposed(scene: Scene, command: Command) -> Transition:
@@ -73,13 +84,21 @@ def run_proposed(scene: Scene, command: Command) -> Transition:
     """An order stands above the mode and above the age of the proposal."""
     if _is_other_plan(scene, command):
         return refuse(scene, command, f"{scene.plan.id} is proposed, not {command.plan}")
-    return _go_on(scene, command)
+    return _go_on(scene, _ordered(scene, command))
+
+
+def _ordered(scene: Scene, command: Command) -> Plan:
+    """The plan in progress, which needs no votes from now on."""
+    return replace(
+        scene.plan, mode=ordered_mode(scene.plan.mode), who=command.who,
+        approved_at=scene.now, is_automatic=False, is_exempt=True,
+    )  # fmt: skip
 
 
 def run_blocked(scene: Scene, command: Command) -> Transition:
     """Looks at the baseline side again at once."""
     sentence = f"{command.who} has the baseline side looked at again"
-    state = enter(scene, Phase.CHECKING, plan=replace(scene.plan, who=command.who))
+    state = enter(scene, Phase.CHECKING, plan=_ordered(scene, command))
     return tell(scene, state, Kind.STARTED, sentence, who=command.who)
 
 
@@ -88,8 +107,8 @@ def run_held(scene: Scene, command: Command) -> Transition:
     steps = tuple(share for share in scene.policy.shift.steps if share > scene.state.share)
     path = steps or scene.policy.shift.steps[-1:]
     plan = replace(
-        scene.plan, path=path, leg=0, is_back=False, trial_at=None, is_checked=False,
-        who=command.who, is_automatic=False,
+        _ordered(scene, command), path=path, leg=0, is_back=False, trial_at=None,
+        is_checked=False,
     )  # fmt: skip
     state = enter(scene, Phase.CHECKING, plan=plan, misses=0, is_cornered=False)
     sentence = f"{command.who} lets it go on: {scene.state.why}"
@@ -176,6 +195,8 @@ def rearm_armed(scene: Scene, command: Command) -> Transition:
 def rearm_done(scene: Scene, command: Command) -> Transition:
     """Tries the speculative side again, unless it is the very one that was rejected."""
     s = scene.state
+    if scene.brake is not None:
+        return refuse(scene, command, f"nothing may be tried now: {scene.brake}")
     past = next((r for r in s.rejected if r.fingerprint == s.fingerprint), None)
     if past is not None and not command.force:
         why = (
@@ -189,9 +210,6 @@ def rearm_done(scene: Scene, command: Command) -> Transition:
 
 
 def rearm_held(scene: Scene, command: Command) -> Transition:
-    """From where a person was called: a trial where traffic was moved, otherwise armed again."""
-    if scene.state.is_moved:
-        free = scene.with_state(replace(scene.state, is_cornered=False))
-        return rearm_done(free, replace(command, force=True))
-    state = end(scene, Phase.ARMED, ended_at=None)
-    return tell(scene, state, Kind.REARMED, f"Re-armed by {command.who}", who=command.who)
+    """From where a person was called: a trial, whatever was rejected."""
+    free = scene.with_state(replace(scene.state, is_cornered=False))
+    return rearm_done(free, replace(command, force=True))

@@ -64,6 +64,12 @@ class Scene:
     @property
     def pause(self) -> str | None:
         """Why no further step may be taken now."""
+        is_exempt = self.state.plan is not None and self.state.plan.is_exempt
+        return None if is_exempt else self.brake
+
+    @property
+    def brake(self) -> str | None:
+        """Why nothing may begin by itself now."""
         return self.around.frozen or self.around.held
 
     @property
@@ -71,14 +77,14 @@ class Scene:
         """Whether traffic may be taken back: the last looks got tokens from that side."""
         return self.state.speculative_misses < self.policy.verify.misses
 
-    def opinion(self, box: Box) -> Opinion:
-        """What the windows say that count in this phase."""
+    def opinion(self, box: Box, *, since: float = 0.0) -> Opinion:
+        """What the windows say that count in this phase, and began after ``since``."""
         s, voting = self.state, self.policy.voting
         if s.plan is not None and s.plan.trial_at is not None:
             good = min(self.policy.trial.good_windows, voting.of)
-            return opine(box, voting, self.now, since=s.plan.trial_at, good=good)
+            return opine(box, voting, self.now, since=max(s.plan.trial_at, since), good=good)
         # What was seen before a restart, or while another plan moved traffic, is of the past.
-        since = max(s.restarted_at or 0.0, s.ended_at or 0.0)
+        since = max(s.restarted_at or 0.0, s.ended_at or 0.0, since)
         return opine(box, voting, self.now, since=since)
 
     def with_state(self, state: State) -> Scene:
@@ -193,8 +199,8 @@ def undo(scene: Scene, why: str, *, ends: Phase = Phase.FAILED) -> State:
 
 def retreat(scene: Scene, why: str) -> State:
     """The state in which a trial ends: the baseline side gets back what it had before."""
-    plan = scene.plan
-    return next_leg(scene, plan=replace(_ahead(plan), path=(plan.top,), leg=0), why=why)
+    plan = replace(_ahead(scene.plan), path=(scene.plan.top,), leg=0, is_exempt=True)
+    return next_leg(scene, plan=plan, why=why)
 
 
 def hold(scene: Scene, why: str, **changes: Any) -> State:

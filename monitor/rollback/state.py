@@ -37,8 +37,12 @@ class Plan:
     who: str | None = None
     """Who asked for it or approved of it."""
     approved_at: float | None = None
+    """When they did."""
     is_automatic: bool = True
     """False where an operator asked for it without any votes."""
+    is_exempt: bool = False
+    """Whether neither a freeze nor a silence holds it up: an operator's order, or the way back
+    from a trial."""
     is_checked: bool = False
     """Whether the side that is to get traffic has passed its check in this stage."""
     is_started: bool = False
@@ -134,7 +138,8 @@ class State:
     def is_moved(self) -> bool:
         """Whether the plan has moved traffic, or may have."""
         acts = self.step is not None and self.step.do in {Do.SHIFT, Do.RESTORE}
-        return acts or self.share != self.origin or self.phase is Phase.TRIAL
+        # What is held is held because of what was moved, also where nobody knows how much.
+        return acts or self.share != self.origin or self.phase in {Phase.TRIAL, Phase.HELD}
 
     def to_json(self) -> str:
         """JSON text; a few hundred bytes while nothing is planned."""

@@ -62,7 +62,7 @@ def obstacle(scene: Scene) -> str:
 def begin(scene: Scene, opinion: Opinion, *, who: str | None) -> Transition:
     """A new plan: proposed, or started where that is allowed."""
     s, policy = scene.state, scene.policy
-    mode = _mode(policy, scene.now) if who is None else policy.mode
+    mode = _mode(policy, scene.now) if who is None else ordered_mode(policy.mode)
     serial = max(int(scene.now), s.serial + 1)
     cure = _cure(scene, opinion)
     plan = Plan(
@@ -76,7 +76,9 @@ def begin(scene: Scene, opinion: Opinion, *, who: str | None) -> Transition:
         model=policy.precheck.model or s.model,
         path=path(policy, cure, opinion),
         who=who,
+        approved_at=None if who is None else scene.now,
         is_automatic=who is None,
+        is_exempt=who is not None,
     )
     state = enter(scene, Phase.PROPOSED, plan=plan, steps=0, serial=serial, why="")
     begun = scene.with_state(state)
@@ -103,12 +105,19 @@ def start(
     """Leaves the proposal: to the check of the baseline side, or to a restart."""
     restarts = scene.plan.cure is Cure.RESTART
     state = enter(scene, Phase.RESTARTING if restarts else Phase.CHECKING)
+    if scene.pause is not None:
+        sentence += f"; nothing moves yet: {scene.pause}"
     return tell(scene, state, kind, sentence, who=who, evidence=evidence)
 
 
 def _mode(policy: Policy, now: float) -> Mode:
     quiet = any(hours.covers(now) for hours in policy.limits.quiet)
     return Mode.PROPOSE if quiet and policy.mode is Mode.ACT else policy.mode
+
+
+def ordered_mode(mode: Mode) -> Mode:
+    """The mode of a plan that a person wants: what really moves is no longer only observed."""
+    return Mode.PROPOSE if mode is Mode.OBSERVE else mode
 
 
 def _cure(scene: Scene, opinion: Opinion) -> Cure:
@@ -163,9 +172,32 @@ def proposed(scene: Scene, event: Looked) -> Transition:
     return tell(scene, end(scene, Phase.ARMED), Kind.EXPIRED, f"{said}: {plan.why}")
 
 
+_WAITING = frozenset({Phase.PROPOSED, Phase.CHECKING, Phase.BLOCKED, Phase.RESTARTING})
+
+
+def overruled(scene: Scene) -> Transition | None:
+    """Holds a plan that began by itself, and has done nothing yet, to the mode of now."""
+    s, plan, policy = scene.state, scene.state.plan, scene.policy
+    if plan is None or plan.who is not None or s.phase not in _WAITING or s.is_moved:
+        return None
+    mode = _mode(policy, scene.now)
+    acts_now = s.phase is Phase.RESTARTING and s.steps > 0
+    if acts_now or mode is plan.mode or (mode is Mode.ACT and plan.mode is Mode.PROPOSE):
+        return None
+    if Mode.OBSERVE in {mode, plan.mode}:
+        # What was only observed holds nothing back that is meant.
+        was = {"ended_at": s.ended_at} if mode is Mode.OBSERVE else {"ended_at": None, "plans": ()}
+        sentence = f"Nothing was moved: the mode is {mode.value} now"
+        return tell(scene, end(scene, Phase.ARMED, **was), Kind.WITHDRAWN, sentence)
+    waits = replace(plan, mode=mode, at=scene.now)
+    sentence = f"{intent(waits)} {_asks(policy, s.service)}: {plan.why}"
+    state = enter(scene, Phase.PROPOSED, plan=waits)
+    return tell(scene, state, Kind.PROPOSED, sentence, pages=True)
+
+
 def blocked(scene: Scene, event: Looked) -> Transition:
     """Looks again at a baseline side that could not take traffic, as long as it is wanted."""
-    gone = withdrawn(scene, event) or _void(scene)
+    gone = withdrawn(scene, event) or void(scene)
     if gone is not None:
         return gone
     wanted = stands(scene, event)
@@ -187,15 +219,15 @@ def withdrawn(scene: Scene, event: Looked) -> Transition | None:
     return tell(scene, state, Kind.WITHDRAWN, sentence, evidence={"windows": opinion.windows})
 
 
-def _void(scene: Scene) -> Transition | None:
-    """Ends a plan whose approval is so old that nobody may remember it."""
+def void(scene: Scene) -> Transition | None:
+    """Ends a plan that waits, and was wanted so long ago that nobody may remember it."""
     approved, limit = scene.plan.approved_at, scene.policy.limits.approval
-    waits = scene.state.phase is Phase.BLOCKED
-    if approved is None or not waits or scene.now - approved < limit or scene.state.is_moved:
+    if approved is None or scene.now - approved < limit or scene.state.is_moved:
         return None
+    what = "approval" if scene.plan.is_automatic else "order"
     sentence = (
-        f"The approval is older than {words.duration(limit)} and void; nothing was moved,"
-        f" because {scene.state.why}"
+        f"The {what} is older than {words.duration(limit)} and void; nothing was moved,"
+        f" because {scene.pause or scene.state.why}"
     )
     return tell(scene, end(scene, Phase.FAILED), Kind.EXPIRED, sentence)
 

@@ -99,6 +99,8 @@ class World:
     fences: list[int] = field(default_factory=list)
     router_down: bool = False
     router_lies: bool = False
+    router_forgets: bool = False
+    """It does what it is told, and neither answers nor says where traffic goes."""
     has_weights: bool = True
     started: int = 0
 
@@ -118,7 +120,7 @@ class Router:
 
     def observe(self, timeout: float) -> Traffic:  # noqa: ARG002
         self._fuse.burn()
-        if self._world.router_down:
+        if self._world.router_down or self._world.router_forgets:
             raise ActuatorError("the router refuses", stage="observe")
         return Traffic(self._world.share, f"{100.0 * self._world.share:.0f} % at plain-1")
 
@@ -128,6 +130,8 @@ class Router:
             self._world.share = share
             self._world.applied[act.id] += 1
         self._fuse.burn()
+        if self._world.router_forgets:
+            raise ActuatorError("the router does not answer", stage="shift")
 
     def restore(self, act: Act) -> None:
         self._once(act, "restore")
@@ -306,6 +310,7 @@ class Stage:
         self.speedup: Estimate | None = GAIN
         self.cause: Cause | None = Cause.WEAK_DRAFTER
         self.is_watched = True
+        self.is_warming_up = False
         self.around = Circumstances()
         self.restarts = 0
         self._scraped_at = -SCRAPE
@@ -315,14 +320,20 @@ class Stage:
     def begin(self) -> None:
         """A new process, with a lease of its own."""
         self.lease = Held(self.book)
-        router = Router(self.world, self.fuse)
-        policy = attainable(self.policy, router.reachable)
-        gear = Gear(policy, Looks(self.world), router, router, lambda: self.around)
         self.executor = Executor(
-            "chat", gear, journal=self.book, lease=self.lease, clock=self.clock,
+            "chat", self._gear(), journal=self.book, lease=self.lease, clock=self.clock,
             now=self.clock.utc,
         )  # fmt: skip
         self._due = self.clock.monotonic()
+
+    def reload(self) -> None:
+        """The same process goes on with another policy."""
+        self.executor.use(self._gear())
+
+    def _gear(self) -> Gear:
+        router = Router(self.world, self.fuse)
+        policy = attainable(self.policy, router.reachable)
+        return Gear(policy, Looks(self.world), router, router, lambda: self.around)
 
     def where(self) -> Phase:
         """As it is stored: a process that has just begun knows nothing yet."""
@@ -389,6 +400,13 @@ class Stage:
         if not server.up or server.hangs:
             down = assessment(now, verdict=Verdict.DOWN, cause=None, speedup=None)
             return Look(replace(down, window=None, identity=Identity()), fresh=False)
+        if self.is_warming_up:
+            fresh = assessment(
+                now, verdict=Verdict.INSUFFICIENT, cause=None, speedup=None,
+                identity=self.identity,
+            )  # fmt: skip
+            window = None if fresh.window is None else replace(fresh.window, warming_up=True)
+            return Look(replace(fresh, window=window), fresh=True)
         if share * self.world.running < 0.2:
             idle = assessment(
                 now, verdict=Verdict.IDLE, cause=None, speedup=None, identity=self.identity

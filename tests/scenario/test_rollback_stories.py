@@ -463,7 +463,7 @@ def test_an_act_that_is_to_be_tried_again_waits_while_all_is_frozen() -> None:
     stage.around = Circumstances(frozen="5 of 6 services became bad")
     tries = len(stage.world.fences)
     stage.run(HOUR)
-    assert (stage.where(), len(stage.world.fences)) == (Phase.SHIFTING, tries)
+    assert (stage.where(), len(stage.world.fences)) == (Phase.CHECKING, tries)
     stage.world.router_lies = False
     stage.around = Circumstances()
     stage.run(20 * MINUTE, until=Phase.DONE)

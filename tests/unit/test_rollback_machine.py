@@ -158,7 +158,11 @@ def test_whatever_happens_only_what_was_checked_moves(
             assert state.plan.is_checked
             assert fresh.share is not None
             stage = (state.plan.id, state.plan.is_back, state.plan.trial_at)
-            if before.plan is not None and before.plan.path == state.plan.path:
+            if (
+                before.plan is not None
+                and before.plan.path == state.plan.path
+                and (before.phase is not Phase.CHECKING)
+            ):
                 shares.setdefault(stage, []).append(fresh.share)
             else:
                 shares[stage] = [fresh.share]
