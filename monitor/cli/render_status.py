@@ -32,7 +32,17 @@ def _service(service: Mapping[str, Any], now: float) -> Group:
         line.append_text(text(f"  for {format_age(service['since'], now)}", "dim"))
     rollback = service["rollback"]
     moved = () if rollback["state"] == "idle" else (_rollback(rollback, now),)
-    return Group(line, *(_target(target, now) for target in service["targets"]), *moved, Text())
+    alerts = (_alert(alert, now) for alert in service["alerts"])
+    targets = (_target(target, now) for target in service["targets"])
+    return Group(line, *targets, *alerts, *moved, Text())
+
+
+def _alert(alert: Mapping[str, Any], now: float) -> Padding:
+    """An alert that fires; its incident is what other commands take."""
+    said = text(f"alert {alert['rule']} ({alert['severity']})", "bold")
+    said.append_text(text(f" about {alert['target']}", limit=_NAME))
+    said.append_text(text(f"  for {format_age(alert['since'], now)}, {alert['incident'][:12]}"))
+    return Padding(said, (0, 0, 0, 2))
 
 
 def _rollback(rollback: Mapping[str, Any], now: float) -> Padding:

@@ -31,8 +31,7 @@ def status(
     """Show the latest verdict on every service, from the database alone."""
     now = SystemClock().utc()
     with stored(database_url(database, config)) as repository:
-        found, rollbacks = repository.statuses(), repository.rollbacks.states()
-    document = stored_status(found, rollbacks, now)
+        document = stored_status(repository, now)
     services = document["services"]
     if json:
         print_json(document)

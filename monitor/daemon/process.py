@@ -138,9 +138,7 @@ class Daemon:
         """The document of ``monitor status --json``: from memory, or what the leader stored."""
         if self._watch is not None:
             return self._watch.status()
-        repository = Repository(self._engine)
-        stored = repository.rollbacks.states()
-        return stored_status(repository.statuses(), stored, self._clock.utc())
+        return stored_status(Repository(self._engine), self._clock.utc())
 
     # -- start -----------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from monitor.rollback.ports import Lease
 from monitor.settings import DaemonSettings, RollbackSettings
 from monitor.store.lease import Guard
 from monitor.store.repository import Adoption, Repository
-from monitor.web.status import status_document, target_document
+from monitor.web.status import alert_document, status_document, target_document
 from monitor.web.view import Health, ReceiverView, TargetView
 
 _STORE_SECONDS = 15.0
@@ -161,6 +161,7 @@ class Watch:
     def status(self) -> dict[str, Any]:
         """The document of ``monitor status --json``, from memory."""
         services: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+        alerts: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
         now = self._crew.timeline.now()
         for worker in sorted(self._crew.workers.values(), key=lambda worker: worker.name):
             latest = worker.latest
@@ -175,8 +176,11 @@ class Watch:
                     now=now,
                 )
             )
+            alerts[worker.settings.service] += [
+                alert_document(worker.name, alert) for alert in worker.view().alerts
+            ]
         rollbacks = {view.service: view for view in self._crew.rollbacks.views()}
-        return status_document(services, rollbacks)
+        return status_document(services, alerts, rollbacks)
 
     # -- inside ----------------------------------------------------------------------------
 

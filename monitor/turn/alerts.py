@@ -56,7 +56,13 @@ class Alerts:
     def firing(self) -> list[FiringAlert]:
         """Those that fire now."""
         return [
-            FiringAlert(state.rule, state.severity)
+            FiringAlert(
+                state.rule,
+                state.severity,
+                state.incident or "",
+                state.at if state.started_at is None else state.started_at,
+                state.title,
+            )
             for state in self._states.values()
             if state.state is State.FIRING
         ]

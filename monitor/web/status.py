@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from monitor.alerting.model import Severity
 from monitor.model import Verdict
 from monitor.report import iso
+from monitor.rollback.messages import RULE as ROLLBACK
 from monitor.rollback.model import Phase
+from monitor.store.alerts import Incident, IncidentFilter
+from monitor.store.repository import Repository
 from monitor.store.rollbacks import StoredRollback
-from monitor.store.rows import ServiceStatus, TargetStatus
-from monitor.web.view import RollbackView
+from monitor.store.rows import TargetStatus
+from monitor.web.view import FiringAlert, RollbackView
 
 SCHEMA = "monitor.status/1"
 _IDLE: dict[str, Any] = {"mode": "observe", "state": "idle"}
+_MOST_ALERTS = 10_000
 STALE_SECONDS = 900.0
 """Three times the longest interval: without a look for so long, nothing is known any more."""
 
@@ -37,24 +43,33 @@ SEVERITY = (
 
 
 def status_document(
-    services: Mapping[str, Sequence[Mapping[str, Any]]], rollbacks: Mapping[str, RollbackView]
+    services: Mapping[str, Sequence[Mapping[str, Any]]],
+    alerts: Mapping[str, Sequence[Mapping[str, Any]]],
+    rollbacks: Mapping[str, RollbackView],
 ) -> dict[str, Any]:
-    """The whole document from the targets and the rollback of each service."""
+    """The whole document from the targets, the alerts and the rollback of each service."""
     return {
         "schema": SCHEMA,
         "services": [
-            _service(name, targets, rollbacks.get(name))
+            _service(name, targets, alerts.get(name, ()), rollbacks.get(name))
             for name, targets in sorted(services.items())
         ],
     }
 
 
-def stored_status(
-    statuses: Sequence[ServiceStatus], rollbacks: Mapping[str, StoredRollback], now: float
-) -> dict[str, Any]:
-    """The whole document from the database alone."""
+def stored_status(repository: Repository, now: float) -> dict[str, Any]:
+    """The whole document from the database alone.
+
+    Raises ``StoreError`` when the database does not take part.
+    """
+    statuses, rollbacks = repository.statuses(), repository.rollbacks.states()
+    alerts: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for incident in repository.alerts.incidents(IncidentFilter.OPEN, limit=_MOST_ALERTS):
+        if incident.rule != ROLLBACK:  # Rollbacks have a place of their own.
+            alerts[incident.service].append(_stored_alert(incident))
     return status_document(
         {status.service: [_stored_target(t, now) for t in status.targets] for status in statuses},
+        alerts,
         {
             status.service: _stored_rollback(rollbacks[status.service])
             for status in statuses
@@ -74,6 +89,31 @@ def _stored_rollback(stored: StoredRollback) -> RollbackView:
         since=state.since or None,
         why=state.why or None,
     )
+
+
+def _stored_alert(incident: Incident) -> dict[str, Any]:
+    return alert_document(
+        incident.target,
+        FiringAlert(
+            incident.rule,
+            Severity(incident.severity),
+            incident.id,
+            incident.started_at,
+            incident.title,
+        ),
+    )
+
+
+def alert_document(target: str, alert: FiringAlert) -> dict[str, Any]:
+    """One alert that fires about a target."""
+    return {
+        "incident": alert.incident,
+        "rule": alert.rule,
+        "severity": alert.severity.value,
+        "target": target,
+        "title": alert.title,
+        "since": iso(alert.since),
+    }
 
 
 def _stored_target(status: TargetStatus, now: float) -> dict[str, Any]:
@@ -114,7 +154,10 @@ def target_document(
 
 
 def _service(
-    name: str, targets: Sequence[Mapping[str, Any]], rollback: RollbackView | None
+    name: str,
+    targets: Sequence[Mapping[str, Any]],
+    alerts: Sequence[Mapping[str, Any]],
+    rollback: RollbackView | None,
 ) -> dict[str, Any]:
     # The plain servers of a service are there to be compared with, not to be judged.
     judged = [t for t in targets if t["role"] != "baseline"] or list(targets)
@@ -126,7 +169,7 @@ def _service(
         "verdict": verdict,
         "since": min(since, default=None),
         "targets": list(targets),
-        "alerts": [],
+        "alerts": sorted(alerts, key=lambda alert: alert["since"]),
         "rollback": _IDLE if rollback is None else _rollback(rollback),
     }
 

@@ -17,6 +17,10 @@ class FiringAlert:
 
     rule: str
     severity: Severity
+    incident: str = ""
+    since: float = 0.0
+    """When what it tells of began."""
+    title: str = ""
 
 
 @dataclass(frozen=True, slots=True)

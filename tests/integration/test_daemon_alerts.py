@@ -21,6 +21,7 @@ from scrape_peers import Peer
 from monitor.alerting.receivers import ReceiverSettings, WebhookSettings
 from monitor.alerting.routes import Routing
 from monitor.alerting.ruleset import load_rules
+from monitor.cli.runner import run
 from monitor.settings import DaemonSettings, Role
 from monitor.store.alerts import IncidentFilter
 from monitor.store.connect import open_store
@@ -78,6 +79,23 @@ def test_a_loss_is_told_once_also_over_a_restart_of_the_monitor(stage: Stage) ->
     (incident,) = Repository(engine).alerts.incidents(IncidentFilter.OPEN)
     engine.dispose()
     assert (incident.rule, incident.target, incident.service) == ("harmful", "bad", "chat")
+
+
+def test_the_status_names_what_fires_alike_from_memory_and_from_the_database(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with running(stage.settings) as daemon:
+        eventually(lambda: bool(stage.heard()))
+        (service,) = daemon.daemon.status()["services"]
+    capsys.readouterr()
+    assert run(["status", "--json", "--database", stage.settings.database]) == 1
+    (stored,) = json.loads(capsys.readouterr().out)["services"]
+    assert stored["alerts"] == service["alerts"]
+    assert [(a["rule"], a["target"], a["severity"]) for a in stored["alerts"]] == [
+        ("harmful", "bad", "critical")
+    ]
+    assert run(["status", "--database", stage.settings.database]) == 1
+    assert "alert harmful (critical) about bad" in capsys.readouterr().out
 
 
 def test_the_metrics_tell_what_became_of_messages(
