@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
+from dataclasses import replace
 from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import Self
@@ -23,7 +25,7 @@ from daemon_stage import (
 from scrape_peers import PATIENCE, Peer, always, answer
 
 from monitor.model import ConfigError, StoreError
-from monitor.settings import DaemonSettings
+from monitor.settings import DaemonSettings, Retention
 from monitor.store.connect import open_store
 
 
@@ -51,6 +53,29 @@ def test_each_look_is_stored_once_and_the_end_flushes(database: str) -> None:
         assert stage.stop() == 0
         assert stage.daemon.health().rows_queued == 0
     assert stored_tokens(database, "a") == (TOKENS * (growing.looks - 1), True)
+
+
+def test_the_daemon_rolls_up_and_drops_between_its_rounds(database: str) -> None:
+    with Peer(Growing()) as peer:
+        given = settings(database, target("a", peer))
+        with running(given) as stage:
+            eventually(lambda: stage.rounds("a") >= 3)
+            stage.stop()
+        # A day and more passes; what is kept so long is only the sums.
+        with closing(sqlite3.connect(database.removeprefix("sqlite:///"))) as connection:
+            for name in ("start", "end"):
+                connection.execute(f'UPDATE samples SET "{name}" = "{name}" - 100000')
+            ((old,),) = connection.execute("SELECT count(*) FROM samples")
+            connection.commit()
+        kept = replace(given, retention=Retention(samples=86_400.0))
+        with running(kept) as stage:
+            eventually(lambda: stage.daemon.health().space is not None)
+            space = stage.daemon.health().space
+    assert space is not None
+    assert old >= 2
+    assert space.oldest_sample is None or space.oldest_sample > time.time() - 3_600.0
+    assert space.rows["rollups"] >= 2
+    assert space.pruned_at is not None
 
 
 def test_a_new_process_goes_on_where_the_last_one_stopped(database: str) -> None:

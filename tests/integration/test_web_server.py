@@ -28,6 +28,7 @@ from monitor.model import (
     Window,
 )
 from monitor.sources.address import is_loopback
+from monitor.store.space import Space
 from monitor.web import connection
 from monitor.web.app import create_app
 from monitor.web.guard import check_exposure
@@ -78,7 +79,13 @@ class FakeDaemon:
 
     def __init__(self) -> None:
         self.seen = [view("chat", HARMFUL, "a"), view('quo"te', None, "new\nline")]
-        self.now = Health(loop_age=1.0, loop_limit=37.5, waiting_for=None, config_hash="abc")
+        self.now = Health(
+            loop_age=1.0,
+            loop_limit=37.5,
+            waiting_for=None,
+            config_hash="abc",
+            space=Space(2_000, 1_500, {"samples": 7}, 1_800_000_000.0, None),
+        )
         self.reloads = 0
         self.problem: Exception | None = None
 
@@ -192,6 +199,16 @@ def test_metrics_show_what_is_known_and_nothing_else(client: Client) -> None:
     assert found[("monitor_build_info", frozenset({("version", __version__)}))] == 1.0
     assert found[("monitor_config_info", frozenset({("hash", "abc")}))] == 1.0
     assert found[("monitor_loop_age_seconds", frozenset())] == 1.0
+    database = {
+        name: {tuple(labels): value}
+        for (name, labels), value in found.items()
+        if name.startswith("monitor_database") and ("kind", "used") not in labels
+    }
+    assert database == {
+        "monitor_database_bytes": {(("kind", "total"),): 2_000.0},
+        "monitor_database_rows": {(("table", "samples"),): 7.0},
+        "monitor_database_oldest_sample_timestamp_seconds": {(): 1_800_000_000.0},
+    }
     # Of a target that was not looked at yet there is how it was configured and scraped, and
     # sums that begin at zero.
     new = {name for (name, labels), v in found.items() if v and ("target", "new\nline") in labels}
