@@ -11,6 +11,7 @@ from rich.text import Text
 from monitor.cli.render import format_estimate, format_moment, named_rows, print_rich, text
 from monitor.cli.render_status import format_age
 from monitor.report import iso
+from monitor.rollback.messages import what_to_type
 
 Document = Mapping[str, Any]
 
@@ -48,6 +49,8 @@ def _service(service: Document, now: float) -> Iterator[Text | Padding]:
     yield line
     if service["why"]:
         yield Padding(text(service["why"]), (0, 0, 0, 2))
+    if hint := what_to_type(state, service["service"]):
+        yield Padding(text(hint, "dim", limit=400), (0, 0, 0, 2))
 
 
 def _plan(plan: Document) -> Text:

@@ -17,7 +17,7 @@ from monitor.clock import SystemClock
 from monitor.config.problems import did_you_mean
 from monitor.model import ConfigError, StoreError
 from monitor.rollback.fleet import FLEET
-from monitor.rollback.model import Command, Kind, Order, Phase
+from monitor.rollback.model import IDLE, Command, Kind, Order, Phase
 from monitor.store.repository import Repository
 from monitor.store.rollbacks import Decision, StoredRollback
 
@@ -76,6 +76,7 @@ def abort(
     """Stop a rollback and put traffic back where it was; harmless where there is none."""
     with stored(database_url(database, config)) as repository:
         service, plan = _find(repository, key)
+        plan = plan or _in_progress(repository, service)
         return _give(repository, Order.ABORT, service, plan, wait=wait, json=json)
 
 
@@ -101,6 +102,8 @@ def rearm(
         raise ConfigError("name a service, or write --all for the freeze of all rollbacks")
     with stored(database_url(database, config)) as repository:
         service, plan = (FLEET, None) if key is None else _find(repository, key)
+        if key is None:
+            plan = _in_progress(repository, FLEET)
         return _give(repository, Order.REARM, service, plan, force=force, wait=wait, json=json)
 
 
@@ -115,6 +118,12 @@ def _find(repository: Repository, key: str) -> tuple[str, str | None]:
             return service, key
     hint = did_you_mean(key, services) if services else "none is stored yet"
     raise StoreError(f"{clean(key, 100)!r} is neither a service nor a plan in progress; {hint}")
+
+
+def _in_progress(repository: Repository, service: str) -> str | None:
+    """The plan, or the freeze, that the operator could see: an order is about no later one."""
+    known = repository.rollbacks.states().get(service)
+    return None if known is None or known.phase in IDLE else known.plan
 
 
 def _give(

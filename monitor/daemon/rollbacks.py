@@ -159,8 +159,10 @@ class Rollbacks:
 
     def _gear(self, service: str, given: RollbackSettings, side: Side) -> Gear:
         policy, actuator = given.policy, given.actuator
+        lacks = "" if side.get(Role.BASELINE) else "it has no baseline.targets to move traffic to"
         if actuator is None:
             # Nothing will be moved, so that no server need be asked either.
+            lacks = "no rollback.actuator is configured for it"
             probe = ServiceProbe((), ())
         else:
             policy = attainable(policy, actuator.reachable)
@@ -171,12 +173,14 @@ class Rollbacks:
             probe,
             actuator or Nowhere(),
             given.starter,
-            around=lambda: self._around(service),
+            around=lambda: self._around(service, lacks),
         )
 
-    def _around(self, service: str) -> Circumstances:
+    def _around(self, service: str, lacks: str) -> Circumstances:
         targets = self._targets.get(service, ())
-        return Circumstances(held=self._held(service), annex=self._evidence.annex(targets))
+        return Circumstances(
+            held=self._held(service), lacks=lacks, annex=self._evidence.annex(targets)
+        )
 
     def _held(self, service: str) -> str | None:
         """The silence that holds the rollbacks of a service, in words."""

@@ -31,6 +31,8 @@ class Circumstances:
     """Why nothing may move because so many services are hurt at once."""
     held: str | None = None
     """Why nothing may move by somebody's wish, such as a silence that holds rollbacks."""
+    lacks: str = ""
+    """What is not configured, without which nothing can be moved."""
     fingerprint: str = ""
     """What the speculative side is by its newest pages; empty where none has told."""
     model: str | None = None

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 
 from monitor.health import words
 from monitor.model import StoreError
-from monitor.rollback.model import Kind, News, Phase
+from monitor.rollback.model import Command, Kind, News, Order, Phase
 from monitor.rollback.settings import FleetPolicy, Mode
 
 FLEET = "*"
@@ -80,20 +80,25 @@ def survey(
     return frozen, (replace(news, pages=True, evidence={"services": sorted(fresh)}),)
 
 
-def thaw(fleet: Fleet, who: str, now: float) -> tuple[Fleet, tuple[News, ...]]:
-    """Lifts the freeze; those that are hurt now do not count again."""
-    fleet = replace(fleet, at=now)
-    if fleet.frozen_at is None:
-        return fleet, (replace(_news(fleet, Kind.REFUSED, "Nothing is frozen"), who=who),)
+def answer(fleet: Fleet, command: Command, now: float) -> tuple[Fleet, tuple[News, ...]]:
+    """Lifts the freeze where that is ordered; those that are hurt now do not count again."""
+    fleet, who = replace(fleet, at=now), command.who
+    if why := _refusal(fleet, command):
+        return fleet, (replace(_news(fleet, Kind.REFUSED, why), who=who),)
     news = _news(fleet, Kind.REARMED, f"{who} lets rollbacks go on")
     return Fleet(dict.fromkeys(fleet.since, 0.0), at=now), (replace(news, who=who),)
 
 
-def refuse(fleet: Fleet, who: str, now: float) -> tuple[Fleet, tuple[News, ...]]:
-    """All services together can only be re-armed."""
-    fleet = replace(fleet, at=now)
-    news = _news(fleet, Kind.REFUSED, "All services together can only be re-armed")
-    return fleet, (replace(news, who=who),)
+def _refusal(fleet: Fleet, command: Command) -> str:
+    if command.order is not Order.REARM:
+        return "All services together can only be re-armed"
+    if fleet.frozen_at is None:
+        return "Nothing is frozen"
+    if command.plan not in {None, fleet.plan}:
+        return (
+            f"The order is about an earlier freeze, {command.plan}: look at this one, {fleet.plan}"
+        )
+    return ""
 
 
 def _news(fleet: Fleet, kind: Kind, sentence: str) -> News:

@@ -115,10 +115,30 @@ def _room(names: list[str], side: Side, need: float | None, precheck: Precheck) 
         return Finding(ok=False, sentence=f"{waiting:.0f} requests already wait there")
     if precheck.max_running is None:
         return Finding(ok=True, sentence="no request waits there; its capacity is not known")
+    return _capacity(precheck.max_running * len(names), running, need, precheck.margin)
+
+
+def room_left(side: Side, need: float | None, precheck: Precheck) -> Finding:
+    """Whether a side that serves has room for more; others may share it, and load grows.
+
+    Args:
+        side: the newest look at it.
+        need: running requests that it will get on top; None where that is not known.
+        precheck: the bounds.
+    """
+    if precheck.max_running is None:
+        return Finding(ok=True, sentence="its capacity is not known")
+    capacity = precheck.max_running * len(side.pulses)
+    return _capacity(capacity, _sum(p.running for p in side.pulses), need, precheck.margin)
+
+
+def _capacity(
+    capacity: float, running: float | None, need: float | None, margin: float
+) -> Finding:
     if running is None or need is None:
         unknown = "the load to come" if need is None else "its load"
         return Finding(ok=False, sentence=f"{unknown} is not known, so its room cannot be told")
-    room, wanted = precheck.max_running * len(names) - running, precheck.margin * need
+    room, wanted = capacity - running, margin * need
     said = f"room for {max(room, 0.0):.0f} running requests where {wanted:.0f} are needed"
     return Finding(ok=room >= wanted, sentence=said if room >= wanted else f"too small: {said}")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from monitor.alerting.model import Notification, Reason, Severity, State
 from monitor.model import Action
-from monitor.rollback.model import Kind, News
+from monitor.rollback.model import Kind, News, Phase
 from monitor.rollback.settings import Mode
 
 RULE = "rollback"
@@ -36,6 +36,21 @@ _TITLES = {
     Kind.RESTORED: "the speculative side serves again",
     Kind.FROZEN: "all rollbacks are frozen",
 }
+_TYPE = {
+    Phase.PROPOSED: "'monitor rollback approve {0}' lets it go on, 'monitor rollback abort {0}'"
+    " drops it",
+    Phase.BLOCKED: "'monitor rollback run {0}' has the baseline side looked at again at once,"
+    " 'monitor rollback abort {0}' gives it up",
+    Phase.HELD: "'monitor rollback run {0}' goes on to the baseline side, 'monitor rollback abort"
+    " {0}' puts traffic back, 'monitor rollback rearm {0}' tries the speculative side",
+    Phase.FAILED: "'monitor rollback show {0}' has what was seen, 'monitor rollback rearm {0}'"
+    " arms it before the cooldown is over",
+}
+
+
+def what_to_type(phase: str, service: str) -> str:
+    """What a person who was called can do, in words; nothing where nobody need do anything."""
+    return _TYPE[Phase(phase)].format(service) if phase in _TYPE else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +95,7 @@ def message(news: News, before: Told | None) -> Notification | None:
         started_at=news.at if before is None else before.started_at,
         ended_at=news.at if over else None,
         title=f"{news.service}: {_TITLES[news.kind]}",
-        sentence=news.sentence,
+        sentence=_sentence(news),
         cause=None,
         action=_action(news).value,
         labels={"mode": news.mode.value, "plan": news.plan},
@@ -108,6 +123,13 @@ def farewell(service: str, before: Told, at: float) -> Notification:
         action=Action.NONE.value,
         runbook=RUNBOOK,
     )
+
+
+def _sentence(news: News) -> str:
+    # A proposal and a freeze say it themselves.
+    says = news.kind in {Kind.PROPOSED, Kind.FROZEN} or not news.pages
+    hint = "" if says else what_to_type(news.phase, news.service)
+    return f"{news.sentence}; {hint}" if hint else news.sentence
 
 
 def _reason(before: Told | None, *, over: bool) -> Reason:

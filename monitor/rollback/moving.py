@@ -7,7 +7,7 @@ from typing import Any
 
 from monitor.health import words
 from monitor.rollback.evidence import Finding, Side
-from monitor.rollback.judge import arrived, failure, serves, strike
+from monitor.rollback.judge import arrived, failure, load, room_left, serves, strike
 from monitor.rollback.model import Kind, Phase
 from monitor.rollback.scene import (
     Looked,
@@ -121,6 +121,9 @@ def holding(scene: Scene, event: Looked) -> Transition:
         return stay(scene, blind=0.0)
     if verifies:
         return _done(scene, event, finding)
+    room = _room(scene, event)
+    if not room.ok:
+        return _unclear(scene, event, room)
     share = words.percent(scene.plan.path[scene.plan.leg])
     said = f"The step looks well, and the baseline side gets {share}: {finding.sentence}"
     return tell(scene, next_leg(scene), Kind.STEP, said, evidence=seen(event))
@@ -153,6 +156,15 @@ def _arrived(scene: Scene, event: Looked) -> Finding:
         s.probed,
         scene.policy.verify,
     )
+
+
+def _room(scene: Scene, event: Looked) -> Finding:
+    """Whether the baseline side can still take all that is to come."""
+    s, stays = scene.state, 1.0 - scene.state.share
+    ahead = (scene.plan.path[-1] - s.share) / stays if stays > 0.0 else 0.0
+    running = load(event.sight.speculative) if scene.is_speculative_alive else 0.0
+    need = None if running is None else running * ahead
+    return room_left(event.sight.baseline, need, scene.policy.precheck)
 
 
 def _unclear(scene: Scene, event: Looked, finding: Finding) -> Transition:

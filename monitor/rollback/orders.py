@@ -29,12 +29,14 @@ def refuse(scene: Scene, command: Command, why: str) -> Transition:
     return tell(scene, scene.state, Kind.REFUSED, sentence, who=command.who)
 
 
-def outdated(scene: Scene, command: Command) -> Transition | None:
-    """Refuses to move traffic by an order of which nobody may think any more.
+def idle(scene: Scene, command: Command) -> Transition | None:
+    """Refuses to move traffic where that cannot be, or where nobody may think of it any more.
 
     An order waits in the database while no daemon runs. To abort is never too late.
     """
     age, limit = scene.now - command.at, scene.policy.limits.approval
+    if command.order in {Order.RUN, Order.APPROVE} and scene.around.lacks:
+        return refuse(scene, command, f"nothing can be moved: {scene.around.lacks}")
     if command.order not in {Order.RUN, Order.REARM} or age < limit:
         return None
     return refuse(scene, command, f"it was given {words.duration(age)} ago; give it again")

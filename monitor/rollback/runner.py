@@ -18,9 +18,9 @@ from monitor.model import StoreError
 from monitor.rollback.asks import IDLE_PACE
 from monitor.rollback.evidence import Look
 from monitor.rollback.executor import Executor
-from monitor.rollback.fleet import FLEET, Fleet, refuse, survey, thaw
+from monitor.rollback.fleet import FLEET, Fleet, answer, survey
 from monitor.rollback.hands import Gear
-from monitor.rollback.model import News, Order, Phase
+from monitor.rollback.model import News, Phase
 from monitor.rollback.ports import Journal, Lease, Record
 from monitor.rollback.settings import FleetPolicy
 
@@ -200,8 +200,7 @@ class Runner:
         fleet, news = survey(self._fleet, hurt, self._policy, now)
         taken: list[str] = []
         for command in self._journal.commands(FLEET):
-            answer = thaw if command.order is Order.REARM else refuse
-            fleet, told = answer(fleet, command.who, now)
+            fleet, told = answer(fleet, command, now)
             news, taken = (*news, *told), [*taken, command.id]
         self._keep(fleet, news, tuple(taken), fence)
 

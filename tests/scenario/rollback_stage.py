@@ -94,6 +94,8 @@ class World:
     speculative: Server = field(default_factory=lambda: Server("chat-1", tpot=0.03))
     share: float = 0.0
     running: float = 8.0
+    neighbour: float = 0.0
+    """Running requests of another service that has the same baseline side."""
     applied: Counter[str] = field(default_factory=Counter)
     """How often each act changed anything."""
     fences: list[int] = field(default_factory=list)
@@ -107,7 +109,7 @@ class World:
     def advance(self, seconds: float) -> None:
         self.clock.advance(seconds)
         now = self.clock.utc()
-        self.baseline.serve(now, seconds, self.running * self.share)
+        self.baseline.serve(now, seconds, self.running * self.share + self.neighbour)
         self.speculative.serve(now, seconds, self.running * (1.0 - self.share))
 
 

@@ -296,3 +296,37 @@ def test_a_clock_that_was_years_ahead_does_not_disarm_for_years() -> None:
     stage.run(HOUR, until=Phase.ARMED)
     stage.clock.set_utc(stage.clock.utc() - 3650 * DAY)
     stage.run(HOUR, until=Phase.DONE)
+
+
+# -- room --------------------------------------------------------------------------------------
+
+
+def test_a_baseline_that_another_service_fills_meanwhile_gets_no_more() -> None:
+    stage = Stage()
+    stage.world.running = 40.0
+    stage.hurt()
+    stage.run(20 * MINUTE, until=Phase.HOLDING)
+    stage.world.neighbour = 40.0
+    stage.run(30 * MINUTE, until=Phase.HELD)
+    assert stage.world.share == 0.1
+    assert "too small: room for 20 running requests where 43 are needed" in stage.pages[-1]
+
+
+def test_a_baseline_is_not_too_small_for_what_it_has_already() -> None:
+    stage = Stage()
+    stage.world.running = 50.0
+    stage.hurt()
+    stage.run(HOUR, until=Phase.DONE)
+    assert stage.world.share == 1.0
+
+
+def test_an_order_that_cannot_be_carried_out_is_refused_at_once() -> None:
+    stage = Stage(OBSERVE)
+    stage.around = Circumstances(lacks="no rollback.actuator is configured for it")
+    stage.order(Order.RUN)
+    stage.run(MINUTE)
+    (answer,) = stage.book.news
+    assert answer.sentence == (
+        "'run chat' was refused: nothing can be moved: no rollback.actuator is configured for it"
+    )
+    assert stage.where() is Phase.ARMED

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from rollback_values import NOON
 
 from monitor.model import StoreError
-from monitor.rollback.fleet import Fleet, survey, thaw
-from monitor.rollback.model import Kind
+from monitor.rollback.fleet import FLEET, Fleet, answer, survey
+from monitor.rollback.model import Command, Kind, Order
 from monitor.rollback.settings import FleetPolicy
 
 POLICY = FleetPolicy()
@@ -33,7 +35,13 @@ def test_a_person_is_called_once_and_lifts_it() -> None:
     for n in range(100):
         fleet, news = survey(fleet, services(5, 6), POLICY, NOON + 60.0 * n)
         assert not news
-    fleet, news = thaw(fleet, "anna", NOON + 6000.0)
+    earlier = Command("o1", FLEET, Order.REARM, "anna", NOON, "all-1")
+    fleet, (refusal,) = answer(fleet, earlier, NOON + 6000.0)
+    assert (fleet.frozen_at, refusal.kind) == (NOON, Kind.REFUSED)
+    assert refusal.sentence == (
+        f"The order is about an earlier freeze, all-1: look at this one, all-{NOON:.0f}"
+    )
+    fleet, news = answer(fleet, replace(earlier, plan=fleet.plan), NOON + 6000.0)
     assert fleet.frozen_at is None
     # Those that were hurt when it was lifted do not freeze it again.
     fleet, news = survey(fleet, services(5, 6), POLICY, NOON + 6060.0)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from monitor.alerting import text
 from monitor.alerting.model import Reason, Severity, State
 from monitor.alerting.payload import alert_labels, payload
@@ -47,3 +51,44 @@ def test_a_plan_begun_anew_after_its_end_is_told_as_a_beginning() -> None:
     told = message(PROPOSED, over)
     assert told is not None
     assert (told.sequence, told.reason, told.started_at) == (5, Reason.FIRST, over.started_at)
+
+
+@pytest.mark.parametrize(
+    ("kind", "phase", "words"),
+    [
+        (
+            Kind.BLOCKED,
+            Phase.BLOCKED,
+            ("monitor rollback run chat", "monitor rollback abort chat"),
+        ),
+        (
+            Kind.HELD,
+            Phase.HELD,
+            (
+                "monitor rollback run chat",
+                "monitor rollback abort chat",
+                "monitor rollback rearm chat",
+            ),
+        ),
+        (
+            Kind.FAILED,
+            Phase.FAILED,
+            ("monitor rollback show chat", "monitor rollback rearm chat"),
+        ),
+    ],
+)
+def test_whoever_is_called_reads_what_to_type(
+    kind: Kind, phase: Phase, words: tuple[str, ...]
+) -> None:
+    told = message(replace(PROPOSED, kind=kind, phase=phase, sentence="No."), None)
+    assert told is not None
+    assert told.sentence.startswith("No.; 'monitor rollback ")
+    for word in words:
+        assert f"'{word}'" in told.sentence
+
+
+def test_a_freeze_names_no_service_that_is_none() -> None:
+    frozen = replace(PROPOSED, service="*", kind=Kind.FROZEN, phase=Phase.HELD, sentence="Frozen")
+    told = message(frozen, None)
+    assert told is not None
+    assert told.sentence == "Frozen"
