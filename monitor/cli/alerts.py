@@ -12,18 +12,14 @@ from monitor.alerting.rule_tests import SUFFIX, Outcome, run_file
 from monitor.alerting.ruleset import Ruleset, default_rules_file, load_rules
 from monitor.alerting.wording import explain
 from monitor.cli import alerts_delivery, alerts_export, exits
+from monitor.cli.apps import group
 from monitor.cli.locate import find_config, rules_in_force
 from monitor.cli.options import ConfigOption, JsonOption
 from monitor.cli.output import print_error, print_json, print_text
 
 SCHEMA = "monitor.rules/1"
 
-app = typer.Typer(
-    help="Show alerts, check their rules, and see to their delivery.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
+app = group("Show alerts, check their rules, and see to their delivery.")
 
 app.command("list")(alerts_delivery.list_)
 app.command("show")(alerts_delivery.show)
@@ -34,7 +30,7 @@ app.add_typer(alerts_delivery.deadletter, name="deadletter")
 FilesArgument = Annotated[
     list[Path] | None,
     typer.Argument(
-        metavar="[FILE]...",
+        metavar="FILE",
         help="Files with rules, or with tests (*.test.yaml). Default: those of the "
         "configuration on top of the shipped ones.",
         show_default=False,

@@ -13,6 +13,7 @@ from monitor.alerting.model import Notification, Reason, Severity, State
 from monitor.alerting.notifiers.base import Message
 from monitor.alerting.payload import payload
 from monitor.cli import exits
+from monitor.cli.apps import group
 from monitor.cli.locate import database_url, find_config
 from monitor.cli.options import ConfigOption, DatabaseOption, JsonOption
 from monitor.cli.output import clean, print_error, print_json, print_text
@@ -25,18 +26,15 @@ from monitor.model import ConfigError, DeliveryError
 from monitor.report import iso
 from monitor.store.alerts import Delivery, Incident, IncidentFilter
 
-deadletter = typer.Typer(
-    help="See and put back the notifications that were given up.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
+deadletter = group("See and put back the notifications that were given up.")
 
 
 def list_(
     *,
     with_ended: Annotated[bool, typer.Option("--all", help="Show ended ones, too.")] = False,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Most to show.")] = 100,
+    limit: Annotated[
+        int, typer.Option(min=1, max=10_000, metavar="N", help="Most to show.")
+    ] = 100,
     config: ConfigOption = None,
     database: DatabaseOption = None,
     json: JsonOption = False,
@@ -130,7 +128,7 @@ def list_dead(
 @deadletter.command()
 def requeue(
     number: Annotated[
-        int | None, typer.Argument(metavar="[NUMBER]", help="One of those that are listed.")
+        int | None, typer.Argument(metavar="NUMBER", help="One of those that are listed.")
     ] = None,
     *,
     receiver: Annotated[

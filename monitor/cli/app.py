@@ -12,6 +12,7 @@ import typer.core
 import typer.main
 
 from monitor import __version__
+from monitor.cli.apps import Group, group
 
 _COMMANDS = {
     "check": "monitor.cli.check",
@@ -36,7 +37,7 @@ _COMMANDS = {
 }
 
 
-class _LazyGroup(typer.core.TyperGroup):
+class _LazyGroup(Group):
     """Finds commands by the names of their modules, which each hold an ``app``.
 
     The database and the web server take longer to import than ``check`` takes to run.
@@ -58,12 +59,9 @@ class _LazyGroup(typer.core.TyperGroup):
         return command
 
 
-app = typer.Typer(
+app = group(
+    "Tells whether speculative decoding pays on your vLLM and SGLang servers.",
     cls=_LazyGroup,
-    help="Tells whether speculative decoding pays on your vLLM and SGLang servers.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
     epilog="Exit codes: 0 fine, 1 the answer is bad, 2 wrong usage, 3 no verdict possible.",
 )
 

@@ -17,6 +17,7 @@ from monitor.backfill.exported import ExportSource
 from monitor.backfill.files import STDIN
 from monitor.backfill.pages import PagesSource
 from monitor.backfill.prometheus import PrometheusSource
+from monitor.cli.apps import group
 from monitor.cli.backfill_run import read_setting, run_backfill
 from monitor.cli.credentials import read_credentials, read_secret
 from monitor.cli.options import (
@@ -41,11 +42,8 @@ from monitor.sources.logs import LogFiles, LogSettings, in_order
 from monitor.sources.promql import PrometheusApi
 from monitor.store.text import public_url
 
-app = typer.Typer(
-    help="Fill in the past from Prometheus, saved pages, dumps or logs, as if watched.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
+app = group(
+    "Fill in the past from Prometheus, saved pages, dumps or logs, as if watched.",
     epilog="Running it again changes nothing; interrupted, it goes on where it stopped.",
 )
 
@@ -57,9 +55,10 @@ DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Do everything but write, and say what was found.")
 ]
 FromOption = Annotated[
-    str | None, typer.Option("--start", help="ISO time, epoch seconds or -30d: before now.")
+    str | None,
+    typer.Option("--start", metavar="TIME", help="ISO time, epoch seconds or -30d: before now."),
 ]
-UntilOption = Annotated[str, typer.Option("--end", help="The same, or now.")]
+UntilOption = Annotated[str, typer.Option("--end", metavar="TIME", help="The same, or now.")]
 OneTargetOption = Annotated[
     str | None, typer.Option("--target", metavar="NAME", help="Name for all that is found.")
 ]
@@ -70,7 +69,9 @@ LabelOption = Annotated[str, typer.Option(metavar="LABEL", help="Label that tell
 def prometheus(
     url: Annotated[str, typer.Argument(metavar="URL", help="What stands before /api/v1.")],
     *,
-    start: Annotated[str, typer.Option(help="ISO time, epoch seconds or -30d: before now.")],
+    start: Annotated[
+        str, typer.Option(metavar="TIME", help="ISO time, epoch seconds or -30d: before now.")
+    ],
     end: UntilOption = "now",
     query_labels: Annotated[
         str, typer.Option(metavar="MATCHERS", help='Which series: job="vllm",cluster="a".')
@@ -81,7 +82,9 @@ def prometheus(
     org: Annotated[
         str | None, typer.Option(metavar="ID", help="X-Scope-OrgID, the tenant of Mimir.")
     ] = None,
-    username: Annotated[str | None, typer.Option(help="For basic authentication.")] = None,
+    username: Annotated[
+        str | None, typer.Option(metavar="NAME", help="For basic authentication.")
+    ] = None,
     password_file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="File that holds its password.")
     ] = None,
@@ -94,7 +97,9 @@ def prometheus(
     cert: CertOption = None,
     key: KeyOption = None,
     insecure: InsecureOption = False,
-    timeout: Annotated[float, typer.Option(min=1, help="Seconds for one answer.")] = 60.0,
+    timeout: Annotated[
+        float, typer.Option(min=1, metavar="S", help="Seconds for one answer.")
+    ] = 60.0,
     config: ConfigOption = None,
     database: DatabaseOption = None,
     dry_run: DryRunOption = False,
@@ -168,7 +173,7 @@ def pages(
 def logs(
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE...", help="Log of one server, rotated or not; '-' is stdin."),
+        typer.Argument(metavar="FILE", help="Log of one server, rotated or not; '-' is stdin."),
     ],
     *,
     target: TargetOption,
@@ -178,11 +183,18 @@ def logs(
     ] = "UTC",
     year: Annotated[
         int | None,
-        typer.Option(min=2022, max=2999, help="Year of the first line, where stamps have none."),
+        typer.Option(
+            min=2022,
+            max=2999,
+            metavar="YEAR",
+            help="Year of the first line, where stamps have none.",
+        ),
     ] = None,
     num_speculative_tokens: Annotated[
         int | None,
-        typer.Option(min=1, max=128, help="Proposed tokens per draft, if the log cannot tell."),
+        typer.Option(
+            min=1, max=128, metavar="K", help="Proposed tokens per draft, if the log cannot tell."
+        ),
     ] = None,
     start: FromOption = None,
     end: UntilOption = "now",

@@ -9,6 +9,7 @@ import typer
 from monitor.baselines.curves import compare_curves
 from monitor.baselines.documents import baseline_document, curve_comparison_document, documents
 from monitor.cli import baseline_bench, baseline_import, baseline_record, exits
+from monitor.cli.apps import group
 from monitor.cli.baseline_new import check_standing
 from monitor.cli.locate import database_url
 from monitor.cli.options import ConfigOption, DatabaseOption, JsonOption
@@ -19,12 +20,7 @@ from monitor.cli.whoami import whoami
 from monitor.clock import SystemClock
 from monitor.model import ConfigError
 
-app = typer.Typer(
-    help="Measure, import and choose what a service does without speculation.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
+app = group("Measure, import and choose what a service does without speculation.")
 app.command("record")(baseline_record.record)
 app.command("import")(baseline_import.import_)
 app.command("bench")(baseline_bench.bench)

@@ -75,23 +75,27 @@ def bench(
         str, typer.Option(metavar="N,N,...", help="Requests in flight, one level each.")
     ] = "1,2,4,8,16,32",
     seconds_per_level: Annotated[
-        float, typer.Option(min=1, max=3600, help="Time of a level.")
+        float, typer.Option(min=1, max=3600, metavar="S", help="Time of a level.")
     ] = 20.0,
     requests_per_level: Annotated[
-        int | None, typer.Option(min=1, help="Requests of a level, instead of its time.")
+        int | None,
+        typer.Option(min=1, metavar="N", help="Requests of a level, instead of its time."),
     ] = None,
     output_tokens: Annotated[
-        int, typer.Option(min=2, max=32_768, help="Tokens of each answer.")
+        int, typer.Option(min=2, max=32_768, metavar="N", help="Tokens of each answer.")
     ] = 128,
     prompts: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Prompts, one a line; else built-in ones.")
     ] = None,
-    model: Annotated[str, typer.Option(help="Model; auto: the first the server names.")] = AUTO,
+    model: Annotated[
+        str, typer.Option(metavar="NAME", help="Model; auto: the first the server names.")
+    ] = AUTO,
     endpoint: Annotated[
         Endpoint, typer.Option(help="auto: completions where there are, else chat.")
     ] = Endpoint.AUTO,
     timeout: Annotated[
-        float, typer.Option(min=1, max=3600, help="Seconds that one request may take.")
+        float,
+        typer.Option(min=1, max=3600, metavar="S", help="Seconds that one request may take."),
     ] = 120.0,
     api_key_file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="File that holds the API key.")

@@ -28,9 +28,7 @@ from monitor.store.baselines import check_baseline_name
 
 
 def import_(
-    files: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="Results of one load tool.")
-    ],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Results of one load tool.")],
     *,
     service: ServiceName,
     format_: Annotated[
@@ -38,7 +36,7 @@ def import_(
     ] = Format.AUTO,
     name: NameOption = None,
     engine: Annotated[
-        str, typer.Option(help=f"auto, {', '.join(Engine)}; auto: from the files.")
+        str, typer.Option(metavar="NAME", help=f"auto, {', '.join(Engine)}; auto: from the files.")
     ] = AUTO,
     model: Annotated[
         str | None, typer.Option(metavar="NAME", help="Model, as the server's metrics name it.")

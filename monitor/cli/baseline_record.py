@@ -66,13 +66,13 @@ def record(
     service: ServiceName,
     name: NameOption = None,
     minutes: Annotated[
-        float, typer.Option(min=0.1, max=10_080, help="Time after which it ends.")
+        float, typer.Option(min=0.1, max=10_080, metavar="M", help="Time after which it ends.")
     ] = _DEFAULT_MINUTES,
     bins: Annotated[
         str | None,
         typer.Option(metavar="N,N,...", help="Loads to cover; it ends as soon as all are."),
     ] = None,
-    interval: Annotated[str, typer.Option(help="Time between two looks: 5s.")] = "5s",
+    interval: Annotated[str, typer.Option(metavar="T", help="Time between two looks: 5s.")] = "5s",
     engine: EngineOption = AUTO,
     activate: ActivateOption = False,
     keep: Annotated[

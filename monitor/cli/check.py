@@ -21,6 +21,7 @@ from monitor.check import (
     widest,
 )
 from monitor.cli import exits
+from monitor.cli.apps import single
 from monitor.cli.credentials import read_credentials
 from monitor.cli.named_baseline import find_baseline
 from monitor.cli.options import (
@@ -47,13 +48,13 @@ from monitor.settings import TargetSettings
 SCHEMA = "monitor.check/1"
 _SERVICE = "check"
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app = single()
 
 
 @app.command()
 def check(
     targets: Annotated[
-        list[str] | None, typer.Argument(metavar="[URL]...", help="Servers to look at twice.")
+        list[str] | None, typer.Argument(metavar="URL", help="Servers to look at twice.")
     ] = None,
     *,
     page: Annotated[
@@ -61,10 +62,11 @@ def check(
         typer.Option(metavar="FILE[@TIME]", help="A saved page; repeat it. '-' is stdin."),
     ] = None,
     interval: Annotated[
-        float, typer.Option(min=0.1, max=3600, help="Seconds between two looks or pages.")
+        float,
+        typer.Option(min=0.1, max=3600, metavar="S", help="Seconds between two looks or pages."),
     ] = 15.0,
     window: Annotated[
-        float, typer.Option(min=1, help="Seconds judged; earlier pages are history.")
+        float, typer.Option(min=1, metavar="S", help="Seconds judged; earlier pages are history.")
     ] = DEFAULT_WINDOW,
     baseline: Annotated[
         str | None,
@@ -74,16 +76,22 @@ def check(
     engine: EngineOption = AUTO,
     num_speculative_tokens: Annotated[
         int | None,
-        typer.Option(min=1, max=128, help="Proposed tokens per draft, if the page cannot tell."),
+        typer.Option(
+            min=1, max=128, metavar="K", help="Proposed tokens per draft, if the page cannot tell."
+        ),
     ] = None,
     tps: Annotated[
-        float | None, typer.Option(help="Measured single-stream tokens/s with speculation.")
+        float | None,
+        typer.Option(metavar="X", help="Measured single-stream tokens/s with speculation."),
     ] = None,
     baseline_tps: Annotated[
-        float | None, typer.Option(help="The same without speculation.")
+        float | None, typer.Option(metavar="Y", help="The same without speculation.")
     ] = None,
     threshold: Annotated[
-        float, typer.Option(help="Acceptance rate below which it is degraded without a gain.")
+        float,
+        typer.Option(
+            metavar="R", help="Acceptance rate below which it is degraded without a gain."
+        ),
     ] = 0.40,
     bearer_file: BearerFileOption = None,
     bearer_env: BearerEnvOption = None,

@@ -10,6 +10,7 @@ from monitor.baselines.comparing import compare_spans
 from monitor.baselines.documents import comparison_document
 from monitor.baselines.spans import Span, from_pages, summarise
 from monitor.cli import exits
+from monitor.cli.apps import single
 from monitor.cli.locate import database_url
 from monitor.cli.named_baseline import find_baseline
 from monitor.cli.options import ConfigOption, DatabaseOption, EndOption, JsonOption
@@ -26,17 +27,20 @@ SCHEMA = "monitor.compare/1"
 
 Sides = tuple[Span | None, Span | None]
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app = single()
 
 
 @app.command()
 def compare(
     targets: Annotated[
-        list[str] | None, typer.Argument(metavar="[A B]", help="Names of two stored targets.")
+        list[str] | None, typer.Argument(metavar="A B", help="Names of two stored targets.")
     ] = None,
     *,
     start: Annotated[
-        str, typer.Option(help="For A and B: ISO time, epoch seconds or -2h: before now.")
+        str,
+        typer.Option(
+            metavar="TIME", help="For A and B: ISO time, epoch seconds or -2h: before now."
+        ),
     ] = "-24h",
     end: EndOption = "now",
     target: Annotated[

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from monitor.cli import exits
+from monitor.cli.apps import group
 from monitor.cli.locate import find_config
 from monitor.cli.options import CONFIG_FILE, CONFIG_VARIABLE, JsonOption
 from monitor.cli.output import is_plain_terminal, print_json, print_text
@@ -18,17 +19,12 @@ from monitor.config.schema import Config
 from monitor.model import ConfigError
 from monitor.settings import DaemonSettings, Role
 
-app = typer.Typer(
-    help="Write, check and show the configuration.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
+app = group("Write, check and show the configuration.")
 
 FileArgument = Annotated[
     Path | None,
     typer.Argument(
-        metavar="[FILE]",
+        metavar="FILE",
         help=f"Default ${CONFIG_VARIABLE}, else {CONFIG_FILE}.",
         show_default=False,
     ),
@@ -37,7 +33,7 @@ FileArgument = Annotated[
 
 @app.command()
 def init(
-    file: Annotated[Path, typer.Argument(metavar="[FILE]", help="Where to write it.")] = Path(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write it.")] = Path(
         CONFIG_FILE
     ),
 ) -> int:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from monitor.cli import exits
+from monitor.cli.apps import group
 from monitor.cli.locate import database_url, find_config
 from monitor.cli.options import ConfigOption, DatabaseOption, JsonOption
 from monitor.cli.output import print_json, print_text
@@ -20,12 +21,7 @@ from monitor.settings import Retention
 from monitor.store import schema
 from monitor.store.schema import SchemaCheck, SchemaState
 
-app = typer.Typer(
-    help="Look after the schema and the size of the database.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
+app = group("Look after the schema and the size of the database.")
 
 Database = Annotated[
     str,

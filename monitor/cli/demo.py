@@ -12,6 +12,7 @@ import typer
 from rich.table import Table
 
 from monitor.cli import exits
+from monitor.cli.apps import single
 from monitor.cli.output import print_text
 from monitor.cli.render import print_rich, text, verdict_text
 from monitor.cli.run import LogLevel
@@ -19,7 +20,7 @@ from monitor.demo.play import Demo, Line, clock_text
 from monitor.logs import configure
 from monitor.report import iso
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app = single()
 
 _TARGET_WIDTH = 10
 _VERDICT_WIDTH = 12
@@ -32,7 +33,10 @@ def demo(
         bool, typer.Option("--once", help="End by itself: 0 when the expected verdicts came.")
     ] = False,
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port of the endpoints; 0 takes a free one.")
+        int,
+        typer.Option(
+            min=0, max=65535, metavar="PORT", help="Port of the endpoints; 0 takes a free one."
+        ),
     ] = 0,
     log_level: Annotated[LogLevel, typer.Option(help="Least level logged.")] = LogLevel.ERROR,
 ) -> int:
@@ -70,6 +74,7 @@ def _conclude(play: Demo, address: str, database: str, *, passed: bool, once: bo
         print_text("The endpoints stay open until Ctrl-C. Try meanwhile:")
         print_text(f"  {command} history --target code-spec --database {database} \\")
         print_text(f"      --start {start} --end {end} --step 20s")
+        print_text(f"  {command} rollback show code --database {database}")
         print_text(f"  curl -s {address}/api/v1/status")
         print_text(f"  curl -s {address}/metrics | grep ^monitor_verdict")
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from monitor.cli import exits
+from monitor.cli.apps import single
 from monitor.cli.locate import database_url
 from monitor.cli.options import ConfigOption, DatabaseOption, JsonOption, TargetOption, checked
 from monitor.cli.output import print_error, print_json
@@ -21,16 +22,18 @@ from monitor.explain.document import LONGEST_SHOWN, SHOWN_SECONDS
 from monitor.model import ConfigError, Verdict
 from monitor.web.status import STALE_SECONDS
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app = single()
 
 
 @app.command()
 def explain(
     *,
     target: TargetOption,
-    at: Annotated[str, typer.Option(help="ISO time, epoch seconds, now or -2h.")] = "now",
+    at: Annotated[
+        str, typer.Option(metavar="TIME", help="ISO time, epoch seconds, now or -2h.")
+    ] = "now",
     span: Annotated[
-        str, typer.Option(help="How much of the past to show, at least: 6h, 30m.")
+        str, typer.Option(metavar="T", help="How much of the past to show, at least: 6h, 30m.")
     ] = format_duration(SHOWN_SECONDS),
     config: ConfigOption = None,
     database: DatabaseOption = None,

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from monitor.cli import exits
+from monitor.cli.apps import single
 from monitor.cli.locate import database_url
 from monitor.cli.options import ConfigOption, DatabaseOption, EndOption, checked
 from monitor.cli.output import print_error
@@ -19,7 +20,7 @@ from monitor.exporting import STDOUT, Format, format_of, write_rows
 from monitor.model import ConfigError
 from monitor.store.export import COLUMNS, Selection, What
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app = single()
 
 
 @app.command()
@@ -30,7 +31,10 @@ def export(
         list[str] | None, typer.Option(metavar="NAME", help="Only this target; repeatable.")
     ] = None,
     start: Annotated[
-        str, typer.Option(help="ISO time, epoch seconds or -2h: before now. Default: all.")
+        str,
+        typer.Option(
+            metavar="TIME", help="ISO time, epoch seconds or -2h: before now. Default: all."
+        ),
     ] = "0",
     end: EndOption = "now",
     output: Annotated[
@@ -40,7 +44,10 @@ def export(
         ),
     ] = STDOUT,
     form: Annotated[
-        str | None, typer.Option("--format", help="csv or jsonl; default: by the file, or jsonl.")
+        str | None,
+        typer.Option(
+            "--format", metavar="FORMAT", help="csv or jsonl; default: by the file, or jsonl."
+        ),
     ] = None,
     config: ConfigOption = None,
     database: DatabaseOption = None,

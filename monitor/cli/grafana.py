@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from monitor.cli import exits
+from monitor.cli.apps import group
 from monitor.cli.grafana_options import (
     DatasourceOption,
     PasswordEnvOption,
@@ -39,12 +40,7 @@ SCHEMA = "monitor.grafana/1"
 _LINES = 10
 """Differences shown of each thing; --json has all."""
 
-app = typer.Typer(
-    help="Bring dashboards and alert rules to a Grafana.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
+app = group("Bring dashboards and alert rules to a Grafana.")
 
 ForceOption = Annotated[
     bool, typer.Option("--force", help="Also where somebody has edited it, or made it.")

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from monitor.cli import exits
+from monitor.cli.apps import single
 from monitor.cli.locate import database_url
 from monitor.cli.options import (
     ConfigOption,
@@ -34,7 +35,7 @@ from monitor.store.rows import HistoryRow
 
 SCHEMA = "monitor.history/1"
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app = single()
 
 
 @app.command()
@@ -43,7 +44,7 @@ def history(
     target: TargetOption,
     start: StartOption = "-1h",
     end: EndOption = "now",
-    step: Annotated[str, typer.Option(help="Length of a row: 60s, 5m, 1h.")] = "60s",
+    step: Annotated[str, typer.Option(metavar="T", help="Length of a row: 60s, 5m, 1h.")] = "60s",
     config: ConfigOption = None,
     database: DatabaseOption = None,
     json: JsonOption = False,

@@ -42,11 +42,13 @@ JsonOption = Annotated[
 ]
 
 TargetOption = Annotated[str, typer.Option(metavar="NAME", help="Name of the target.")]
-StartOption = Annotated[str, typer.Option(help="ISO time, epoch seconds or -2h: before now.")]
-EndOption = Annotated[str, typer.Option(help="The same, or now.")]
+StartOption = Annotated[
+    str, typer.Option(metavar="TIME", help="ISO time, epoch seconds or -2h: before now.")
+]
+EndOption = Annotated[str, typer.Option(metavar="TIME", help="The same, or now.")]
 
 EngineOption = Annotated[
-    str, typer.Option(help=f"auto, {', '.join(Engine)}; auto: from the page.")
+    str, typer.Option(metavar="NAME", help=f"auto, {', '.join(Engine)}; auto: from the page.")
 ]
 BearerFileOption = Annotated[
     Path | None, typer.Option(metavar="FILE", help="File that holds a bearer token.")

@@ -10,6 +10,7 @@ from monitor.baselines.documents import paying_document
 from monitor.baselines.paying import pays as find_paying
 from monitor.baselines.spans import compared, fitting
 from monitor.cli import exits
+from monitor.cli.apps import single
 from monitor.cli.locate import database_url
 from monitor.cli.options import (
     ConfigOption,
@@ -30,7 +31,7 @@ from monitor.report import iso
 
 SCHEMA = "monitor.pays/1"
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app = single()
 
 
 @app.command()
@@ -44,7 +45,7 @@ def pays(
         typer.Option(metavar="FILE|NAME", help="Instead of the service's active one."),
     ] = None,
     dead_band: Annotated[
-        float, typer.Option(help="Speedups within 1 plus or minus this are neutral.")
+        float, typer.Option(metavar="B", help="Speedups within 1 plus or minus this are neutral.")
     ] = JudgeSettings().dead_band,
     config: ConfigOption = None,
     database: DatabaseOption = None,

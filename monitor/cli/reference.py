@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from monitor.cli import exits
+from monitor.cli.apps import group
 from monitor.cli.locate import database_url
 from monitor.cli.options import ConfigOption, DatabaseOption, JsonOption, TargetOption
 from monitor.cli.output import print_json, print_text
@@ -20,12 +21,7 @@ from monitor.model import ConfigError
 
 SCHEMA = "monitor.reference/1"
 
-app = typer.Typer(
-    help="Show, pin or reset what is learnt to be normal for a target.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
+app = group("Show, pin or reset what is learnt to be normal for a target.")
 
 
 @app.command()
@@ -53,7 +49,9 @@ def show(
 def pin(
     *,
     target: TargetOption,
-    rate: Annotated[float, typer.Option(help="Acceptance rate that is normal: 0.70.")],
+    rate: Annotated[
+        float, typer.Option(metavar="R", help="Acceptance rate that is normal: 0.70.")
+    ],
     config: ConfigOption = None,
     database: DatabaseOption = None,
     json: JsonOption = False,

@@ -23,6 +23,8 @@ def print_history(rows: Sequence[Mapping[str, Any]]) -> None:
         print_rich(text("nothing is known of this time"))
         return
     table = headed_table("at", "verdict", *(title for title, _, _ in _COLUMNS), left=2)
+    # One space between the columns, so that a row fits on a line of 80 characters.
+    table.padding = (0, 1, 0, 0)
     for row in rows:
         figures = [_figure(row[key], form, key) for _, key, form in _COLUMNS]
         table.add_row(format_moment(row["at"]), verdict_text(row["verdict"]), *figures)

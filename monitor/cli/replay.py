@@ -15,6 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from monitor.alerting.ruleset import load_rules
 from monitor.cli import exits
+from monitor.cli.apps import single
 from monitor.cli.locate import database_url, find_config
 from monitor.cli.options import ConfigOption, DatabaseOption, EndOption, JsonOption, checked
 from monitor.cli.output import clean, print_json
@@ -32,7 +33,7 @@ from monitor.replay.variant import Variant
 from monitor.settings import TargetSettings
 from monitor.store.repository import Repository
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app = single()
 
 _TOLD_EVERY = 500
 
@@ -41,7 +42,7 @@ _TOLD_EVERY = 500
 def replay(
     *,
     start: Annotated[
-        str, typer.Option(help="ISO time, epoch seconds or -7d: before now.")
+        str, typer.Option(metavar="TIME", help="ISO time, epoch seconds or -7d: before now.")
     ] = "-7d",
     end: EndOption = "now",
     service: Annotated[
@@ -75,7 +76,9 @@ def replay(
     ] = None,
     gpus: Annotated[
         float | None,
-        typer.Option(min=0.001, help="GPUs of each target. Default: its tensor parallelism."),
+        typer.Option(
+            min=0.001, metavar="N", help="GPUs of each target. Default: its tensor parallelism."
+        ),
     ] = None,
     noticed: Annotated[
         str | None,

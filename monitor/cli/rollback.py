@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from monitor.cli import exits, rollback_orders, rollback_plan
+from monitor.cli.apps import group
 from monitor.cli.locate import database_url
 from monitor.cli.options import ConfigOption, DatabaseOption, JsonOption
 from monitor.cli.output import print_json
@@ -18,12 +19,7 @@ from monitor.model import StoreError
 from monitor.rollback.fleet import FLEET, Fleet
 from monitor.store.rollbacks import StoredRollback, find_plan
 
-app = typer.Typer(
-    help="See, plan and steer rollbacks to the plain servers.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
+app = group("See, plan and steer rollbacks to the plain servers.")
 
 app.command("plan")(rollback_plan.plan)
 app.command("run")(rollback_orders.run)
@@ -36,7 +32,9 @@ app.command("rearm")(rollback_orders.rearm)
 def list_(
     *,
     service: Annotated[str | None, typer.Option(metavar="NAME", help="Only this one.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Most plans to show.")] = 20,
+    limit: Annotated[
+        int, typer.Option(min=1, max=10_000, metavar="N", help="Most plans to show.")
+    ] = 20,
     config: ConfigOption = None,
     database: DatabaseOption = None,
     json: JsonOption = False,

@@ -28,7 +28,10 @@ ServiceArgument = Annotated[
     str, typer.Argument(metavar="SERVICE|ID", help="A service, or the plan in progress of one.")
 ]
 WaitOption = Annotated[
-    float, typer.Option(min=0.0, max=3600.0, help="Seconds to wait for the daemon's answer.")
+    float,
+    typer.Option(
+        min=0.0, max=3600.0, metavar="S", help="Seconds to wait for the daemon's answer."
+    ),
 ]
 
 
@@ -82,7 +85,7 @@ def abort(
 
 def rearm(
     key: Annotated[
-        str | None, typer.Argument(metavar="[SERVICE|ID]", help="A service, or its plan.")
+        str | None, typer.Argument(metavar="SERVICE|ID", help="A service, or its plan.")
     ] = None,
     *,
     everything: Annotated[

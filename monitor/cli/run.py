@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from monitor.cli.apps import single
 from monitor.cli.locate import checked_database, find_config, named_config
 from monitor.cli.options import ConfigOption, DatabaseOption, checked
 from monitor.clock import SystemClock
@@ -25,7 +26,7 @@ from monitor.logs import configure
 from monitor.model import ConfigError
 from monitor.settings import DaemonSettings
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app = single()
 
 
 class LogFormat(StrEnum):

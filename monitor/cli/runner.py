@@ -40,9 +40,7 @@ def _guarded(arguments: Sequence[str]) -> int:
         given = list(arguments) or ["--help"]
         code = command().main(given, prog_name="monitor", standalone_mode=False)
     except typer.TyperException as error:
-        # A group without a command has printed its help already, and has nothing to add.
-        if error.format_message():
-            print_error(_usage_line(error))
+        print_error(_usage_line(error))
         return exits.USAGE
     except MonitorError as error:
         print_error(str(error))

@@ -10,6 +10,7 @@ import typer
 from monitor.alerting.routes import Matcher, parse_matcher
 from monitor.alerting.silences import Silence
 from monitor.cli import exits
+from monitor.cli.apps import group
 from monitor.cli.locate import database_url
 from monitor.cli.options import ConfigOption, DatabaseOption, JsonOption, checked
 from monitor.cli.output import clean, print_json, print_text
@@ -24,26 +25,22 @@ from monitor.weekly import parse_weekly
 
 _YEAR = 366 * 86400.0
 
-app = typer.Typer(
-    help="Keep notifications back for some time; alerts are judged and stored all the same.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
+app = group("Keep notifications back for some time; alerts are judged and stored all the same.")
 
 
 @app.command()
 def add(
     matchers: Annotated[
         list[str],
-        typer.Argument(metavar="LABEL=VALUE...", help="All must hold; * stands for any text."),
+        typer.Argument(metavar="LABEL=VALUE", help="All must hold; * stands for any text."),
     ],
     *,
     until: Annotated[
-        str, typer.Option(help="End: an ISO time, or a duration from now such as 2h.")
+        str,
+        typer.Option(metavar="TIME", help="End: an ISO time, or a duration from now such as 2h."),
     ],
-    why: Annotated[str, typer.Option(help="The reason, for the others.")],
-    start: Annotated[str, typer.Option(help="Begin: an ISO time.")] = "now",
+    why: Annotated[str, typer.Option(metavar="TEXT", help="The reason, for the others.")],
+    start: Annotated[str, typer.Option(metavar="TIME", help="Begin: an ISO time.")] = "now",
     weekly: Annotated[
         str | None,
         typer.Option(metavar="WINDOW", help="Only then: 'mon-fri 22:00-06:00 Europe/Berlin'."),

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import typer
-
 from monitor.cli import exits
+from monitor.cli.apps import single
 from monitor.cli.locate import database_url
 from monitor.cli.options import ConfigOption, DatabaseOption, JsonOption
 from monitor.cli.output import print_error, print_json
@@ -18,7 +17,7 @@ from monitor.config.values import format_duration
 from monitor.model import Verdict
 from monitor.web.status import STALE_SECONDS, stored_status
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app = single()
 
 
 @app.command()

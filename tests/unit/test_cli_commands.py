@@ -54,6 +54,29 @@ def test_version_and_help(capsys: Capture) -> None:
 
 
 @pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["check"],
+        ["alerts"],
+        ["alerts", "check"],
+        ["baseline", "bench"],
+        ["backfill", "logs"],
+        ["grafana", "apply"],
+    ],
+)
+def test_help_is_whole_at_80_columns(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = invoke(capsys, *arguments, "--help").out
+    assert "…" not in shown, "no name of an option is cut off"
+    assert not re.search(r"\w\.\.\.", shown), "no sentence is cut off"
+    assert not re.search(r"<(bool|str|int|float|path|list)", shown), "no types of the code"
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
     ("arguments", "line"),
     [
         (
