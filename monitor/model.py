@@ -408,6 +408,14 @@ class Assessment:
     notes: tuple[str, ...] = ()
 
 
+class Figures(NamedTuple):
+    """The figures of one window without a verdict on them; None where one is not known."""
+
+    acceptance_rate: Estimate | None = None
+    acceptance_length: Estimate | None = None
+    speedup: Estimate | None = None
+
+
 class Increment(NamedTuple):
     """What one engine of a target did between two looks: one row of the store."""
 

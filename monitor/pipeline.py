@@ -24,6 +24,7 @@ from monitor.health.verdict import Said
 from monitor.model import (
     Alarm,
     Assessment,
+    Figures,
     Identity,
     Increment,
     PageError,
@@ -183,12 +184,9 @@ class TargetPipeline:
         """What the detector of changes stands by now."""
         return self._state.memory.watch.alarms
 
-    def windows(self, now: float) -> dict[float, Assessment]:
-        """The assessment of every configured window, by its length in seconds."""
-        return {
-            seconds: self._state.assess_window(seconds, now)
-            for seconds in self.settings.judge.windows
-        }
+    def windows(self) -> dict[float, Figures]:
+        """The figures of every configured window, by its length in seconds."""
+        return {seconds: self._state.figures(seconds) for seconds in self.settings.judge.windows}
 
     def lifetime(self, now: float) -> Assessment:
         """The assessment of all since the server started, from the last page alone."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Protocol
 
 import structlog
@@ -15,7 +16,16 @@ from monitor.daemon.timeline import Timeline
 from monitor.health.combine import combine
 from monitor.health.ledger import add
 from monitor.health.orders import Order
-from monitor.model import Alarm, Assessment, Counts, Increment, ScrapeError, StoreError, Verdict
+from monitor.model import (
+    Alarm,
+    Assessment,
+    Counts,
+    Figures,
+    Increment,
+    ScrapeError,
+    StoreError,
+    Verdict,
+)
 from monitor.pipeline import NoPage, Page, Tick
 from monitor.rollback.evidence import Look
 from monitor.settings import TargetSettings
@@ -200,7 +210,7 @@ class Worker:
             target=self.settings.name,
             role=self.settings.role,
             assessment=self.latest,
-            windows=self._windows,
+            windows=cache(self._windows),
             page_age=None if seen is None else self._clock.monotonic() - seen,
             scrape_seconds=self._scrape_seconds,
             rounds=self.rounds,
@@ -283,11 +293,11 @@ class Worker:
         except StoreError as error:
             _log.error("a target goes on without its past", target=self.name, error=str(error))
 
-    def _windows(self) -> Mapping[float, Assessment]:
+    def _windows(self) -> Mapping[float, Figures]:
         if self.latest is None:
             return {}
         with self._guard:
-            return self._turn.pipeline.windows(self._timeline.now())
+            return self._turn.pipeline.windows()
 
     def _crashed(self, error: Exception) -> None:
         self.tick_errors += 1

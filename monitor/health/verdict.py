@@ -184,6 +184,11 @@ def decide(facts: Facts) -> Finding:
     return _unproven(facts)
 
 
+def unseen(facts: Facts) -> Finding | None:
+    """What ``decide`` finds before it looks at acceptance, or None, for less work."""
+    return next((found for rule in _BEFORE_ACCEPTANCE if (found := rule(facts))), None)
+
+
 def trace(facts: Facts) -> Iterator[tuple[str, Finding | None]]:
     """Each rule by name with what it found, up to the one that decides as in ``decide``.
 
@@ -536,11 +541,13 @@ def facts_of(facts: Facts) -> words.Unproven:
 _NOT_BY_ROLLBACK = frozenset({Cause.LOAD_CROSSOVER, Cause.UPTIME_DECAY})
 """Causes of a loss that a rollback does not cure, or not for good."""
 
-_RULES: tuple[Callable[[Facts], Finding | None], ...] = (
-    _misreported,
-    _no_traffic,
-    _unknown_names,
-    _not_drafting,
+_Rule = Callable[[Facts], Finding | None]
+
+_BEFORE_ACCEPTANCE: tuple[_Rule, ...] = (_misreported, _no_traffic, _unknown_names, _not_drafting)
+"""The rules that find verdicts ``WITHOUT_ACCEPTANCE``."""
+
+_RULES: tuple[_Rule, ...] = (
+    *_BEFORE_ACCEPTANCE,
     _warming_up,
     _dead,
     _too_little,

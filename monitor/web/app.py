@@ -9,13 +9,12 @@ from typing import Any
 import structlog
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
-from prometheus_client.exposition import choose_encoder
 from pydantic import SecretStr
 
 from monitor import __version__
 from monitor.model import MonitorError
 from monitor.web.guard import Guard
-from monitor.web.metrics import build_registry
+from monitor.web.metrics import MetricsPage
 from monitor.web.view import Monitored
 
 _log = structlog.get_logger(__name__)
@@ -57,15 +56,15 @@ def _add_probes(app: FastAPI, monitored: Monitored) -> None:
 
 
 def _add_readers(app: FastAPI, monitored: Monitored) -> None:
-    registry = build_registry(monitored)
+    page = MetricsPage(monitored)
 
     # These do some work for each target, so that they run in a thread and not in the loop
     # that answers the probes.
     @app.get("/metrics")
     def metrics(request: Request) -> Response:
         """The monitor's own metrics."""
-        encode, media_type = choose_encoder(request.headers.get("accept", ""))
-        return Response(encode(registry), media_type=media_type)
+        content, media_type = page.render(request.headers.get("accept", ""))
+        return Response(content, media_type=media_type)
 
     @app.get("/api/v1/status")
     def status() -> dict[str, Any]:

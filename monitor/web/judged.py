@@ -6,26 +6,36 @@ apart by their numbers, and only by those below a limit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 
 from prometheus_client.metrics_core import Metric
 
-from monitor.model import Alarm, Assessment, Counts, Estimate, Evidence, Verdict
+from monitor.model import (
+    Alarm,
+    Assessment,
+    Counts,
+    EngineVerdict,
+    Estimate,
+    Evidence,
+    Figures,
+    Verdict,
+)
 from monitor.settings import Role
-from monitor.web.families import TARGET_LABELS, Values, counter, gauge
+from monitor.web.families import TargetFamily, Values, gauge, single
 from monitor.web.status import SEVERITY
 from monitor.web.view import TargetView
 
 NUMBERED = 64
 """Positions and engines with a number below this are shown."""
+_NUMBERS = frozenset(map(str, range(NUMBERED)))
 
 SEVERITY_CODES = {verdict: 10.0 * code for code, verdict in enumerate(reversed(SEVERITY))}
 """A number for each verdict, the worst one highest. Steps of ten leave room between them for
 a verdict to come without changing what was stored."""
 
 _Figure = Callable[[Assessment], float | None]
-_Estimated = Callable[[Assessment], Estimate | None]
+_Estimated = Callable[[Assessment | Figures], Estimate | None]
 
 _ESTIMATES: tuple[tuple[str, str, _Estimated], ...] = (
     ("acceptance_rate", "Accepted draft tokens / draft tokens", lambda a: a.acceptance_rate),
@@ -113,137 +123,77 @@ _TOTALS: tuple[tuple[str, str, Callable[[Counts], float | None]], ...] = (
 )
 
 
-def judged(targets: Sequence[TargetView]) -> Iterator[Metric]:
-    """All families about verdicts and figures."""
-    yield from _targets(targets)
-    yield from _verdicts(targets)
-    yield from _services(targets)
-    for name, text, estimate in _ESTIMATES:
-        yield from _estimates(name, text, targets, estimate)
-    for name, text, figure in _FIGURES:
-        yield gauge(name, text, TARGET_LABELS, _each(targets, figure))
-    yield _positions(targets)
-    yield from _engines(targets)
-    yield _baselines(targets)
-    yield from _windows(targets)
-    for name, text, total in _TOTALS:
-        sums = ((_key(view), total(view.totals)) for view in targets)
-        yield counter(name, text, TARGET_LABELS, sums)
-
-
-def _key(view: TargetView) -> tuple[str, str]:
-    return view.service, view.target
-
-
-def _assessed(targets: Iterable[TargetView]) -> Iterator[tuple[TargetView, Assessment]]:
-    for view in targets:
-        if view.assessment is not None:
-            yield view, view.assessment
-
-
-def _each(targets: Iterable[TargetView], figure: _Figure) -> Values:
-    return ((_key(view), figure(assessment)) for view, assessment in _assessed(targets))
-
-
-def _targets(targets: Sequence[TargetView]) -> Iterator[Metric]:
-    yield gauge(
-        "target_info",
-        "1 for each target that is watched; its side of the service",
-        (*TARGET_LABELS, "role"),
-        (((*_key(view), view.role), 1.0) for view in targets),
-    )
-    yield gauge(
-        "acceptance_threshold",
-        "Acceptance rate from which down an alert may be raised",
-        TARGET_LABELS,
-        ((_key(view), view.threshold) for view in targets),
-    )
-    yield gauge(
-        "acceptance_threshold_own",
-        "1 if that was set for the service itself, 0 if it is the general one",
-        TARGET_LABELS,
-        ((_key(view), float(view.threshold_is_set)) for view in targets),
-    )
-    yield gauge(
-        "alarm",
-        "1 while the detector stands by a drop or a rise of acceptance",
-        (*TARGET_LABELS, "alarm"),
-        (
-            ((*_key(view), alarm.value), float(alarm in view.alarms))
-            for view, _ in _assessed(targets)
-            for alarm in Alarm
-        ),
-    )
-    yield gauge(
-        "alert_firing",
-        "1 for an alert that fires",
-        (*TARGET_LABELS, "rule", "severity"),
-        (
-            ((*_key(view), alert.rule, alert.severity.value), 1.0)
-            for view in targets
-            for alert in view.alerts
-        ),
-    )
-
-
-def _verdicts(targets: Sequence[TargetView]) -> Iterator[Metric]:
-    yield gauge(
-        "verdict",
-        "1 for the verdict that holds",
-        (*TARGET_LABELS, "verdict"),
-        (
-            ((*_key(view), verdict.value), float(verdict is assessment.verdict))
-            for view, assessment in _assessed(targets)
-            for verdict in Verdict
-        ),
-    )
-    yield gauge(
-        "verdict_severity",
-        "The verdict as a number, the worst one highest",
-        TARGET_LABELS,
-        _each(targets, lambda a: SEVERITY_CODES[a.verdict]),
-    )
-    yield gauge(
-        "verdict_since_timestamp_seconds",
-        "Since when the verdict holds",
-        TARGET_LABELS,
-        ((_key(view), view.since) for view, _ in _assessed(targets)),
-    )
-    yield gauge(
-        "decision_info",
-        "1 for what is decided",
-        (*TARGET_LABELS, "verdict", "cause", "action"),
-        (
-            ((*_key(view), a.verdict.value, a.cause or "", a.action.value), 1.0)
-            for view, a in _assessed(targets)
-        ),
-    )
-
-
-def _services(targets: Sequence[TargetView]) -> Iterator[Metric]:
+def services(targets: Sequence[TargetView]) -> Metric:
     """A service has the worst verdict of its targets that speculate."""
     speculative = sorted(
-        ((view.service, SEVERITY_CODES[a.verdict]))
-        for view, a in _assessed(targets)
-        if view.role != Role.BASELINE
+        (view.service, SEVERITY_CODES[view.assessment.verdict])
+        for view in targets
+        if view.assessment is not None and view.role != Role.BASELINE
     )
     worst = (
         ((service,), max(code for _, code in group))
         for service, group in groupby(speculative, key=lambda pair: pair[0])
     )
     text = "The worst verdict on the speculative side of a service, as a number"
-    yield gauge("service_verdict_severity", text, ("service",), worst)
+    return gauge("service_verdict_severity", text, ("service",), worst)
 
 
-def _estimates(
-    name: str, text: str, targets: Sequence[TargetView], estimate: _Estimated
-) -> Iterator[Metric]:
-    def part(index: int) -> _Figure:
-        return lambda a: None if (found := estimate(a)) is None else found[index]
+def _assessed(figure: _Figure) -> Callable[[TargetView], Values]:
+    """The values of a family with one figure for each target that was looked at."""
+    return lambda view: () if view.assessment is None else (((), figure(view.assessment)),)
 
-    for index, (suffix, which) in enumerate((("", ""), ("_low", ", lower"), ("_high", ", upper"))):
-        words = f"{text}{which and which + ' limit'}"
-        yield gauge(name + suffix, words, TARGET_LABELS, _each(targets, part(index)))
+
+def _verdict(view: TargetView) -> Values:
+    if (a := view.assessment) is not None:
+        for verdict in Verdict:
+            yield (verdict.value,), float(verdict is a.verdict)
+
+
+def _decision(view: TargetView) -> Values:
+    if (a := view.assessment) is not None:
+        yield (a.verdict.value, a.cause or "", a.action.value), 1.0
+
+
+def _alarms(view: TargetView) -> Values:
+    if view.assessment is not None:
+        for alarm in Alarm:
+            yield (alarm.value,), float(alarm in view.alarms)
+
+
+def _positions(view: TargetView) -> Values:
+    for found in view.assessment.positions[:NUMBERED] if view.assessment else ():
+        yield (str(found.position),), found.rate
+
+
+def _engines(figure: Callable[[EngineVerdict], float | None]) -> Callable[[TargetView], Values]:
+    def values(view: TargetView) -> Values:
+        for engine in view.assessment.engines if view.assessment else ():
+            if engine.label in _NUMBERS:
+                yield (engine.label,), figure(engine)
+
+    return values
+
+
+def _baseline(view: TargetView) -> Values:
+    if view.assessment is not None and (baseline := view.assessment.baseline) is not None:
+        yield (baseline.name,), float(baseline.matches)
+
+
+def _part(estimate: _Estimated, index: int) -> _Figure:
+    return lambda a: None if (found := estimate(a)) is None else found[index]
+
+
+def _by_window(estimate: _Estimated) -> Callable[[TargetView], Values]:
+    def values(view: TargetView) -> Values:
+        for seconds, figures in view.windows().items():
+            found = estimate(figures)
+            yield (f"{seconds:g}s",), None if found is None else found.value
+
+    return values
+
+
+def _total(total: Callable[[Counts], float | None]) -> Callable[[TargetView], Values]:
+    return single(lambda view: total(view.totals))
 
 
 def _effective_k(counts: Counts) -> float | None:
@@ -258,60 +208,85 @@ def _counted(counts: Counts, value: float) -> float | None:
     return value if known else None
 
 
-def _positions(targets: Sequence[TargetView]) -> Metric:
-    return gauge(
+JUDGED: tuple[TargetFamily, ...] = (
+    TargetFamily(
+        "target_info",
+        "1 for each target that is watched; its side of the service",
+        lambda view: (((view.role,), 1.0),),
+        ("role",),
+    ),
+    TargetFamily(
+        "acceptance_threshold",
+        "Acceptance rate from which down an alert may be raised",
+        single(lambda view: view.threshold),
+    ),
+    TargetFamily(
+        "acceptance_threshold_own",
+        "1 if that was set for the service itself, 0 if it is the general one",
+        single(lambda view: float(view.threshold_is_set)),
+    ),
+    TargetFamily(
+        "alarm",
+        "1 while the detector stands by a drop or a rise of acceptance",
+        _alarms,
+        ("alarm",),
+    ),
+    TargetFamily(
+        "alert_firing",
+        "1 for an alert that fires",
+        lambda view: [((a.rule, a.severity.value), 1.0) for a in view.alerts],
+        ("rule", "severity"),
+    ),
+    TargetFamily("verdict", "1 for the verdict that holds", _verdict, ("verdict",)),
+    TargetFamily(
+        "verdict_severity",
+        "The verdict as a number, the worst one highest",
+        _assessed(lambda a: SEVERITY_CODES[a.verdict]),
+    ),
+    TargetFamily(
+        "verdict_since_timestamp_seconds",
+        "Since when the verdict holds",
+        single(lambda view: None if view.assessment is None else view.since),
+    ),
+    TargetFamily(
+        "decision_info", "1 for what is decided", _decision, ("verdict", "cause", "action")
+    ),
+    *(
+        TargetFamily(name + suffix, text + which, _assessed(_part(estimate, index)))
+        for name, text, estimate in _ESTIMATES
+        for index, (suffix, which) in enumerate(
+            (("", ""), ("_low", ", lower limit"), ("_high", ", upper limit"))
+        )
+    ),
+    *(TargetFamily(name, text, _assessed(figure)) for name, text, figure in _FIGURES),
+    TargetFamily(
         "position_acceptance_rate",
         "Share of all drafts in which the token at this position was accepted",
-        (*TARGET_LABELS, "position"),
-        (
-            ((*_key(view), str(found.position)), found.rate)
-            for view, assessment in _assessed(targets)
-            for found in assessment.positions[:NUMBERED]
-        ),
-    )
-
-
-def _engines(targets: Sequence[TargetView]) -> Iterator[Metric]:
-    labels = (*TARGET_LABELS, "engine")
-    numbers = {str(number) for number in range(NUMBERED)}
-    engines = [
-        ((*_key(view), engine.label), engine)
-        for view, assessment in _assessed(targets)
-        for engine in assessment.engines
-        if engine.label in numbers
-    ]
-    yield gauge(
+        _positions,
+        ("position",),
+    ),
+    TargetFamily(
         "engine_acceptance_length",
         "Tokens per draft of one of several engines",
-        labels,
-        ((key, e.acceptance_length and e.acceptance_length.value) for key, e in engines),
-    )
-    yield gauge(
+        _engines(lambda e: e.acceptance_length and e.acceptance_length.value),
+        ("engine",),
+    ),
+    TargetFamily(
         "engine_verdict_severity",
         "The verdict on one of several engines, as a number",
-        labels,
-        ((key, SEVERITY_CODES[engine.verdict]) for key, engine in engines),
-    )
-
-
-def _baselines(targets: Sequence[TargetView]) -> Metric:
-    used = (
-        ((*_key(view), baseline.name), float(baseline.matches))
-        for view, assessment in _assessed(targets)
-        if (baseline := assessment.baseline) is not None
-    )
-    text = "1 for the baseline it is compared with; 0 if that is of another kind of server"
-    return gauge("baseline_matches", text, (*TARGET_LABELS, "baseline"), used)
-
-
-def _windows(targets: Sequence[TargetView]) -> Iterator[Metric]:
-    labels = (*TARGET_LABELS, "window")
-    assessed = [
-        ((*_key(view), f"{seconds:g}s"), assessment)
-        for view in targets
-        for seconds, assessment in view.windows().items()
-    ]
-    for name, text, estimate in _ESTIMATES:
-        found = ((key, estimate(assessment)) for key, assessment in assessed)
-        values = ((key, None if value is None else value.value) for key, value in found)
-        yield gauge(f"window_{name}", f"{text}, by window", labels, values)
+        _engines(lambda e: SEVERITY_CODES[e.verdict]),
+        ("engine",),
+    ),
+    TargetFamily(
+        "baseline_matches",
+        "1 for the baseline it is compared with; 0 if that is of another kind of server",
+        _baseline,
+        ("baseline",),
+    ),
+    *(
+        TargetFamily(f"window_{name}", f"{text}, by window", _by_window(estimate), ("window",))
+        for name, text, estimate in _ESTIMATES
+    ),
+    *(TargetFamily(name, text, _total(total), counts=True) for name, text, total in _TOTALS),
+)
+"""All families about verdicts and figures of targets."""

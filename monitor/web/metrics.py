@@ -1,24 +1,25 @@
 """The monitor's own metrics, ``monitor_*``, read from the latest assessments when asked.
 
-Nothing is set when a target is scraped: a collector looks at what is known at the moment of
-the request. So a figure that is unknown has no sample rather than a wrong one, and a target
+Nothing is set when a target is scraped: the page looks at what is known at the moment of the
+request. So a figure that is unknown has no sample rather than a wrong one, and a target
 that was removed is gone by itself. Label values come from the configuration, never from a
 page: a page could invent any number of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
-from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
+from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from monitor import __version__
 from monitor.store.space import Space
-from monitor.web.families import TARGET_LABELS, counter, gauge
-from monitor.web.judged import judged
+from monitor.web.families import TargetFamily, gauge, label_text, single
+from monitor.web.judged import JUDGED, services
 from monitor.web.moved import moved
 from monitor.web.told import told
 from monitor.web.view import Health, Monitored, TargetView
@@ -45,30 +46,107 @@ _HEALTH_COUNTERS: tuple[tuple[str, str, Callable[[Health], float]], ...] = (
 )
 
 
-def build_registry(monitored: Monitored) -> CollectorRegistry:
-    """A registry with nothing in it but the monitor's own metrics."""
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(MonitorCollector(monitored))
-    return registry
+_AGE = TargetFamily(
+    "scrape_age_seconds", "Time since the last page that came", single(lambda view: view.page_age)
+)
+"""The one family about targets that changes with the clock."""
+
+_SCRAPES = (
+    TargetFamily(
+        "scrape_duration_seconds",
+        "How long the last round took",
+        single(lambda view: view.scrape_seconds),
+    ),
+    TargetFamily("rounds", "Rounds done", single(lambda view: view.rounds), counts=True),
+    TargetFamily(
+        "rounds_late",
+        "Rounds left out because the one before still ran",
+        single(lambda view: view.late),
+        counts=True,
+    ),
+    TargetFamily(
+        "tick_errors",
+        "Rounds that failed on a mistake of the monitor",
+        single(lambda view: view.tick_errors),
+        counts=True,
+    ),
+    TargetFamily(
+        "scrape_errors",
+        "Failed scrapes",
+        lambda view: [((kind,), count) for kind, count in sorted(view.errors.items())],
+        ("kind",),
+        counts=True,
+    ),
+)
+_REMEMBERED = (*JUDGED, *_SCRAPES)
+_END = b"# EOF\n"
 
 
-class MonitorCollector(Collector):
-    """Reads what the daemon knows."""
+class _Families(Collector):
+    """What an encoder takes for a registry."""
+
+    def __init__(self, families: Iterable[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterable[Metric]:
+        """The families."""
+        return self._families
+
+
+class _Lines(NamedTuple):
+    """A target as it was shown last."""
+
+    view: TargetView
+    who: str
+    lines: tuple[str, ...]
+    """Of each remembered family."""
+
+
+class MetricsPage:
+    """The page of metrics. Safe from any thread.
+
+    The lines of a target are made once for each of its rounds: whoever asks more often, and
+    the second of two who ask, costs next to nothing.
+    """
 
     def __init__(self, monitored: Monitored) -> None:
         self._monitored = monitored
+        self._known: Mapping[tuple[str, str], _Lines] = {}
 
-    def collect(self) -> Iterator[Metric]:
-        """All families, of the daemon and of its targets."""
-        targets = self._monitored.targets()
-        health = self._monitored.health()
-        yield from _health(health)
-        if health.space is not None:
-            yield from _space(health.space)
-        yield from told(health.receivers)
-        yield from moved(health.rollbacks, health.frozen)
-        yield from judged(targets)
-        yield from _scrapes(targets)
+    def render(self, accept: str) -> tuple[bytes, str]:
+        """The page in the format that the header ``accept`` asks for, and its media type."""
+        encode, media_type = choose_encoder(accept)
+        targets, health = self._monitored.targets(), self._monitored.health()
+        known = [self._lines(view) for view in targets]
+        # Made anew, so that a target that was removed is forgotten.
+        self._known = {(each.view.service, each.view.target): each for each in known}
+        own = encode(_Families([*_daemon(health), services(targets)]))
+        ages = [_AGE.lines(view, each.who) for view, each in zip(targets, known, strict=True)]
+        parts = [own.removesuffix(_END), _head(encode, _AGE), "".join(ages).encode()]
+        for index, family in enumerate(_REMEMBERED):
+            parts += _head(encode, family), "".join([e.lines[index] for e in known]).encode()
+        if own.endswith(_END):
+            parts.append(_END)
+        return b"".join(parts), media_type
+
+    def _lines(self, view: TargetView) -> _Lines:
+        known = self._known.get((view.service, view.target))
+        if known is not None and known.view == view:
+            return known
+        who = f"{label_text('service', view.service)},{label_text('target', view.target)}"
+        return _Lines(view, who, tuple(family.lines(view, who) for family in _REMEMBERED))
+
+
+def _head(encode: Callable[[Collector], bytes], family: TargetFamily) -> bytes:
+    return encode(_Families([family.head()])).removesuffix(_END)
+
+
+def _daemon(health: Health) -> Iterator[Metric]:
+    yield from _health(health)
+    if health.space is not None:
+        yield from _space(health.space)
+    yield from told(health.receivers)
+    yield from moved(health.rollbacks, health.frozen)
 
 
 def _health(health: Health) -> Iterator[Metric]:
@@ -78,46 +156,6 @@ def _health(health: Health) -> Iterator[Metric]:
         yield GaugeMetricFamily(f"monitor_{name}", text, value=float(figure(health)))
     for name, text, figure in _HEALTH_COUNTERS:
         yield CounterMetricFamily(f"monitor_{name}", text, value=float(figure(health)))
-
-
-def _scrapes(targets: Sequence[TargetView]) -> Iterator[Metric]:
-    names = [(view, (view.service, view.target)) for view in targets]
-    yield gauge(
-        "scrape_age_seconds",
-        "Time since the last page that came",
-        TARGET_LABELS,
-        ((labels, view.page_age) for view, labels in names),
-    )
-    yield gauge(
-        "scrape_duration_seconds",
-        "How long the last round took",
-        TARGET_LABELS,
-        ((labels, view.scrape_seconds) for view, labels in names),
-    )
-    rounds = ((labels, view.rounds) for view, labels in names)
-    yield counter("rounds", "Rounds done", TARGET_LABELS, rounds)
-    yield counter(
-        "rounds_late",
-        "Rounds left out because the one before still ran",
-        TARGET_LABELS,
-        ((labels, view.late) for view, labels in names),
-    )
-    yield counter(
-        "tick_errors",
-        "Rounds that failed on a mistake of the monitor",
-        TARGET_LABELS,
-        ((labels, view.tick_errors) for view, labels in names),
-    )
-    yield counter(
-        "scrape_errors",
-        "Failed scrapes",
-        (*TARGET_LABELS, "kind"),
-        (
-            ((*labels, kind), count)
-            for view, labels in names
-            for kind, count in sorted(view.errors.items())
-        ),
-    )
 
 
 def _space(space: Space) -> Iterator[Metric]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from monitor.alerting.model import Severity
-from monitor.model import Alarm, Assessment, Counts
+from monitor.model import Alarm, Assessment, Counts, Figures
 from monitor.store.space import Space
 
 
@@ -25,16 +25,16 @@ class FiringAlert:
 
 @dataclass(frozen=True, slots=True)
 class TargetView:
-    """One target as of now."""
+    """One target as of now. Two views are equal if no round has been between them."""
 
     service: str
     target: str
     role: str
     assessment: Assessment | None
     """None before the first round."""
-    windows: Callable[[], Mapping[float, Assessment]]
-    """The assessment of each configured window by its length; takes some work."""
-    page_age: float | None
+    windows: Callable[[], Mapping[float, Figures]] = field(compare=False)
+    """The figures of each configured window by its length; takes some work."""
+    page_age: float | None = field(compare=False)
     """Seconds since the last page that came; None before the first."""
     scrape_seconds: float | None
     """How long the last round took, failed or not."""

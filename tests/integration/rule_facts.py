@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from prometheus_client.parser import text_string_to_metric_families
 from promtool import name_of
 
 from monitor.alerting.rules import Facts, Rule
@@ -24,7 +25,7 @@ from monitor.model import (
     Verdict,
     Window,
 )
-from monitor.web.metrics import MonitorCollector
+from monitor.web.metrics import MetricsPage
 from monitor.web.view import Health, TargetView
 
 OWN_RULES = """
@@ -175,7 +176,7 @@ class Fleet:
 
 def metrics(facts: Sequence[Facts]) -> Iterator[tuple[str, float]]:
     """What a daemon shows that knows these facts."""
-    for family in MonitorCollector(Fleet(facts)).collect():
+    for family in text_string_to_metric_families(MetricsPage(Fleet(facts)).render("")[0].decode()):
         for sample in family.samples:
             yield name_of(sample.name, sample.labels), sample.value
 

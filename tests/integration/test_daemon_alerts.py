@@ -14,7 +14,6 @@ from daemon_servers import Busy, slow
 from daemon_stage import Running, eventually, running, settings, target
 from hostile_receivers import Peer as Receiver
 from hostile_receivers import answers, receiver, status
-from prometheus_client import generate_latest
 from pydantic import SecretStr
 from scrape_peers import Peer
 
@@ -26,7 +25,7 @@ from monitor.settings import DaemonSettings, Role
 from monitor.store.alerts import IncidentFilter
 from monitor.store.connect import open_store
 from monitor.store.repository import Repository
-from monitor.web.metrics import build_registry
+from monitor.web.metrics import MetricsPage
 
 # The shipped rule but for its patience, which is told as stories under a clock by hand.
 HARMFUL = [
@@ -106,7 +105,7 @@ def test_the_metrics_tell_what_became_of_messages(
         eventually(lambda: bool(stage.heard()))
         eventually(lambda: daemon.daemon.health().receivers[0].sent == 1)
         eventually(lambda: daemon.daemon.health().receivers[0].waiting == 0)
-        page = generate_latest(build_registry(daemon.daemon)).decode()
+        page = MetricsPage(daemon.daemon).render("")[0].decode()
     assert 'monitor_notifications_sent_total{receiver="oncall"} 1.0' in page
     assert 'monitor_notifications_dead_total{receiver="oncall"} 0.0' in page
     assert 'monitor_notifications_waiting{receiver="oncall"} 0.0' in page

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from daemon_stage import Running, eventually, running
-from prometheus_client import generate_latest
 from rollback_world import POLICY, START, World, clock, world
 from sqlalchemy import Engine
 
@@ -21,7 +20,7 @@ from monitor.rollback.settings import Mode
 from monitor.settings import DaemonSettings
 from monitor.store.connect import open_store
 from monitor.store.repository import Repository
-from monitor.web.metrics import build_registry
+from monitor.web.metrics import MetricsPage
 
 LATER = START + 3600.0
 """A time of the story at which orders are given."""
@@ -66,7 +65,7 @@ def test_a_service_that_loses_is_rolled_back_step_by_step(place: World, database
         decisions = repository.rollbacks.decisions(plan=plan.plan)
         steps = repository.rollbacks.steps(plan.plan)
         (incident,) = [i for i in repository.alerts.incidents() if i.rule == "rollback"]
-        page = generate_latest(build_registry(stage.daemon)).decode()
+        page = MetricsPage(stage.daemon).render("")[0].decode()
         (service,) = stage.daemon.status()["services"]
     assert place.hook.share == view.share == 1.0
     assert [(order["action"], order["share"]) for order in place.hook.orders] == [

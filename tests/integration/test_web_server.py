@@ -10,6 +10,9 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
+from prometheus_client.openmetrics.parser import (
+    text_string_to_metric_families as openmetrics,
+)
 from prometheus_client.parser import text_string_to_metric_families
 from pydantic import SecretStr
 
@@ -22,6 +25,7 @@ from monitor.model import (
     ConfigError,
     Counts,
     Estimate,
+    Figures,
     Load,
     StoreError,
     Verdict,
@@ -55,7 +59,8 @@ DOWN = Assessment("b", 1_800_000_000.0, Verdict.DOWN, None, Action.FIX_MONITORIN
 
 
 def view(service: str, assessment: Assessment | None, target: str) -> TargetView:
-    windows: Mapping[float, Assessment] = {60.0: assessment, 3600.0: DOWN} if assessment else {}
+    rate = assessment.acceptance_rate if assessment else None
+    windows = {60.0: Figures(rate), 3600.0: Figures()} if assessment else {}
     return TargetView(
         service=service,
         target=target,
@@ -234,6 +239,12 @@ def test_a_target_that_was_removed_is_gone_from_the_metrics(
 def test_metrics_come_as_openmetrics_on_request(client: Client) -> None:
     _, text = client.ask("/metrics", headers={"Accept": "application/openmetrics-text"})
     assert text.endswith("# EOF\n")
+    found = {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in openmetrics(text)  # type: ignore[no-untyped-call]
+        for sample in family.samples
+    }
+    assert found == samples(client.ask("/metrics")[1])
 
 
 def test_probes_tell_the_state(client: Client, daemon: FakeDaemon) -> None:

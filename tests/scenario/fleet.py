@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from prometheus_client.core import Sample
+from prometheus_client.parser import text_string_to_metric_families
 from structlog.testing import capture_logs
 from traffic import Server
 from vllm_page import vllm_page
@@ -30,7 +31,7 @@ from monitor.settings import Role, TargetSettings
 from monitor.sources.errors import FetchError, FetchKind
 from monitor.store.rows import RoundRow
 from monitor.store.space import Space
-from monitor.web.metrics import build_registry
+from monitor.web.metrics import MetricsPage
 from monitor.web.view import Health, ReceiverView, RollbackView, TargetView
 
 INTERVAL = 15.0
@@ -215,7 +216,7 @@ class Watch:
             for member in members
             if member.service is not None
         ]
-        self._registry = build_registry(self)
+        self._page = MetricsPage(self)
 
     def round(self) -> None:
         """Looks at all targets."""
@@ -226,7 +227,8 @@ class Watch:
 
     def samples(self) -> Iterator[Sample]:
         """What ``/metrics`` shows."""
-        for family in self._registry.collect():
+        page, _ = self._page.render("")
+        for family in text_string_to_metric_families(page.decode()):
             yield from family.samples
 
     def targets(self) -> list[TargetView]:

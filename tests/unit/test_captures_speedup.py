@@ -40,7 +40,7 @@ def interval(run: str, level: int, settings: JudgeSettings) -> tuple[Counts, Est
     for number, name in enumerate(LEVELS[level]):
         tick = pipeline.tick(Page(page(f"vllm/{run}-{name}.prom")), 2e9 + 20.0 * number)
     (increment,) = tick.increments
-    return increment.counts, pipeline.windows(2e9 + 20.0)[ALL].speedup
+    return increment.counts, pipeline.windows()[ALL].speedup
 
 
 @pytest.fixture(scope="module")

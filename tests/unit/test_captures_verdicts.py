@@ -10,7 +10,10 @@ from collections.abc import Sequence
 import pytest
 from engine_pages import DATA, Shot, settings, sglang, spacing, ticks, truth, vllm, vllm_names
 
-from monitor.model import Verdict
+from monitor.engines.reader import PageReader
+from monitor.health.judging import JudgeSettings
+from monitor.health.target import TargetState
+from monitor.model import Figures, Verdict
 from monitor.pipeline import Tick
 
 ALARMS = {Verdict.DEGRADED, Verdict.HARMFUL}
@@ -128,3 +131,39 @@ def test_a_server_with_a_handful_of_requests_is_never_judged(*, loads: bool) -> 
     shots = sglang("real-server-0.5.23-cpu", loads=loads)
     for tick in ticks(shots, settings(spacing(shots), windows=(60.0, 300.0))):
         assert tick.assessment.verdict is Verdict.INSUFFICIENT
+
+
+@pytest.mark.parametrize("run", VLLM_RUNS)
+def test_figures_of_windows_are_those_of_their_assessments(run: str) -> None:
+    shots = vllm(vllm_names(run))
+    interval = spacing(shots)
+    reader, state = PageReader(), TargetState("t", interval, JudgeSettings())
+    for shot in shots:
+        state.observe(reader.read(shot.metrics, shot.at))
+        for seconds in (interval, 3.0 * interval, 86_400.0):
+            same_figures(state, seconds, shot.at)
+
+
+@pytest.mark.parametrize(("accepted", "shown"), [(150, True), (400, False)])
+def test_a_window_whose_page_contradicts_itself_shows_no_figures(
+    accepted: int, *, shown: bool
+) -> None:
+    reader, state = PageReader(), TargetState("t", 15.0, JudgeSettings())
+    for look in range(3):
+        figures = {
+            "spec_decode_num_drafts_total": 100 * look,
+            "spec_decode_num_draft_tokens_total": 300 * look,
+            "spec_decode_num_accepted_tokens_total": accepted * look,
+            "generation_tokens_total": 900 * look,
+        }
+        text = "".join(f'vllm:{name}{{engine="0"}} {n}\n' for name, n in figures.items())
+        state.observe(reader.read(text.encode(), 2e9 + 15.0 * look))
+    assert (state.figures(60.0).acceptance_rate is not None) is shown
+    same_figures(state, 60.0, 2e9 + 30.0)
+
+
+def same_figures(state: TargetState, seconds: float, now: float) -> None:
+    said = state.assess_window(seconds, now)
+    assert state.figures(seconds) == Figures(
+        said.acceptance_rate, said.acceptance_length, said.speedup
+    )

@@ -20,7 +20,7 @@ from monitor.grafana import build, look
 from monitor.health.judging import JudgeSettings
 from monitor.resources import data_dir
 from monitor.store.space import Space
-from monitor.web.metrics import build_registry
+from monitor.web.metrics import MetricsPage
 from monitor.web.view import Health, TargetView
 
 DASHBOARDS = data_dir("dashboards")
@@ -173,13 +173,8 @@ class Nothing:
 
 
 def own_names() -> set[str]:
-    registry = build_registry(Nothing())
-    return {
-        family.name
-        + ("_total" if family.type == "counter" else "")
-        + ("_info" if family.type == "info" else "")
-        for family in registry.collect()
-    }
+    page, _ = MetricsPage(Nothing()).render("")
+    return set(re.findall(r"^# TYPE (\S+)", page.decode(), re.MULTILINE))
 
 
 def engine_names() -> set[str]:

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import isfinite
+from typing import Any
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from prometheus_client.core import Sample
+from prometheus_client.parser import text_string_to_metric_families
 
 from monitor.alerting.model import Severity
 from monitor.model import (
@@ -15,13 +23,15 @@ from monitor.model import (
     EngineVerdict,
     Estimate,
     Evidence,
+    Figures,
     Position,
     Verdict,
     WhatIf,
     Window,
 )
-from monitor.web.judged import NUMBERED, SEVERITY_CODES, judged
-from monitor.web.view import FiringAlert, TargetView
+from monitor.web.judged import JUDGED, NUMBERED, SEVERITY_CODES
+from monitor.web.metrics import MetricsPage
+from monitor.web.view import FiringAlert, Health, TargetView
 
 NOW = 1_800_000_000.0
 
@@ -57,8 +67,30 @@ def view(
     )
 
 
+@dataclass
+class Seen:
+    """A daemon that knows these targets."""
+
+    views: Sequence[TargetView]
+
+    def targets(self) -> Sequence[TargetView]:
+        return self.views
+
+    def health(self) -> Health:
+        return Health(0.0, 1.0, None)
+
+    def status(self) -> dict[str, Any]:
+        return {}
+
+    def reload(self) -> None:
+        return
+
+
 def shown(*views: TargetView) -> dict[str, list[Sample]]:
-    return {family.name: list(family.samples) for family in judged(views)}
+    heads: dict[str, list[Sample]] = {f"monitor_{family.name}": [] for family in JUDGED}
+    page, _ = MetricsPage(Seen(views)).render("")
+    found = text_string_to_metric_families(page.decode())
+    return heads | {family.name: list(family.samples) for family in found}
 
 
 def value(samples: list[Sample], **labels: str) -> float:
@@ -155,3 +187,42 @@ def test_only_engines_with_a_small_number_are_shown() -> None:
     found = shown(view("a", assessment(Verdict.HEALTHY, engines=engines)))
     assert [s.labels["engine"] for s in found["monitor_engine_acceptance_length"]] == ["0", "63"]
     assert value(found["monitor_engine_verdict_severity"], engine="0") == 30.0
+
+
+def windowed(target: str, *, rounds: int, asked: list[str], age: float = 1.0) -> TargetView:
+    def windows() -> dict[float, Figures]:
+        asked.append(target)
+        return {60.0: Figures(Estimate(0.5))}
+
+    return replace(
+        view(target, assessment(Verdict.HEALTHY)), rounds=rounds, windows=windows, page_age=age
+    )
+
+
+def test_the_lines_of_a_target_are_made_once_for_each_of_its_rounds() -> None:
+    asked: list[str] = []
+    daemon = Seen([windowed(name, rounds=1, asked=asked) for name in "ab"])
+    page = MetricsPage(daemon)
+    first, _ = page.render("")
+    asked.clear()
+    assert page.render("")[0] == first
+    assert asked == []
+    daemon.views = [
+        windowed("a", rounds=2, asked=asked),
+        windowed("b", rounds=1, asked=asked, age=9.0),
+    ]
+    text = page.render("")[0].decode()
+    assert set(asked) == {"a"}
+    assert 'monitor_rounds_total{service="chat",target="a"} 2.0\n' in text
+    assert 'monitor_scrape_age_seconds{service="chat",target="b"} 9.0\n' in text
+
+
+@given(names=st.lists(st.text(), min_size=1, max_size=3, unique=True), rate=st.floats())
+def test_the_reference_parser_reads_what_was_meant(names: list[str], rate: float) -> None:
+    views = [
+        replace(view(name, assessment(Verdict.IDLE)), threshold=rate, alerts=()) for name in names
+    ]
+    found = shown(*views)
+    told = {s.labels["target"]: s.value for s in found["monitor_acceptance_threshold"]}
+    assert told == (dict.fromkeys(names, rate) if isfinite(rate) else {})
+    assert len(found["monitor_verdict"]) == len(names) * len(Verdict)
