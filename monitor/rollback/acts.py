@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from monitor.health import words
+from monitor.rollback.ballots import is_same_side
 from monitor.rollback.loading import roll_back_instead
 from monitor.rollback.model import Do, Kind, Phase
 from monitor.rollback.scene import (
@@ -72,7 +73,7 @@ def _restored(scene: Scene, event: Acted) -> Transition:
         if ends is Phase.ABORTED:
             said += f"; nothing more happens until 'monitor rollback rearm {s.service}'"
         return tell(scene, end(scene, ends), kind, said, pages=kind is Kind.FAILED)
-    rejected = tuple(r for r in s.rejected if r.fingerprint != s.fingerprint)
+    rejected = tuple(r for r in s.rejected if not is_same_side(r.fingerprint, s.fingerprint))
     state: State = end(scene, Phase.ARMED, rejected=rejected)
     said = f"The speculative side has all its traffic again{detail}, and is watched as before"
     return tell(scene, state, Kind.RESTORED, said)

@@ -68,6 +68,8 @@ class Box:
     """By target, the oldest first."""
     flapping: frozenset[str] = frozenset()
     """Targets of which an alert with a vote comes and goes."""
+    blind: frozenset[str] = frozenset()
+    """Targets of which the newest page is missing."""
     identities: Mapping[str, Identity] = field(default_factory=dict)
     running: Mapping[str, float] = field(default_factory=dict)
     """Running requests by target, as of the last page."""
@@ -91,6 +93,24 @@ def fingerprint(identity: Identity) -> str:
     return ", ".join(f"{name} {part}" for name, part in parts if part is not None)
 
 
+def is_same_side(one: str, other: str) -> bool:
+    """Whether two fingerprints may be of the same side: no known part tells them apart.
+
+    A page does not always show all parts, such as that of a side without traffic. Of a side in
+    mid-upgrade some servers are still the same.
+    """
+    return any(
+        not any(a[name] != b[name] for name in a.keys() & b.keys())
+        for a in _kinds(one)
+        for b in _kinds(other)
+    )
+
+
+def _kinds(side: str) -> list[dict[str, str]]:
+    kinds = [kind.split(", ") for kind in side.split("; ") if kind]
+    return [dict(part.partition(" ")[::2] for part in parts) for parts in kinds]
+
+
 def take(box: Box, look: Look, voting: Voting) -> Box:
     """The box after one tick of one target."""
     a = look.assessment
@@ -99,6 +119,7 @@ def take(box: Box, look: Look, voting: Voting) -> Box:
     box = replace(
         box,
         flapping=box.flapping | {a.target} if look.flapping else box.flapping - {a.target},
+        blind=box.blind - {a.target} if look.fresh else box.blind | {a.target},
         identities=_with(box.identities, a.target, a.identity if any(a.identity) else None),
         running=_with(box.running, a.target, a.load.running if look.fresh else None),
     )
@@ -114,6 +135,7 @@ def forget(box: Box, target: str) -> Box:
     return Box(
         {name: found for name, found in box.ballots.items() if name != target},
         box.flapping - {target},
+        box.blind - {target},
         {name: found for name, found in box.identities.items() if name != target},
         {name: found for name, found in box.running.items() if name != target},
     )
@@ -230,21 +252,21 @@ def opine(
         )
     }
     hurt = {target: found for target, found in counted.items() if _is_hurt(found, voting)}
+    # Who cannot be seen may be well: a few that can be seen do not speak for all.
+    judged = len(counted) + len(box.blind - counted.keys())
     needed = voting.needed if good is None else good
     opinion = Opinion(
         is_well=bool(counted) and all(_is_well(found, needed) for found in counted.values()),
-        is_flapping=bool(box.flapping) and len(box.flapping) >= voting.quorum * len(counted),
+        is_flapping=bool(box.flapping) and len(box.flapping) >= voting.quorum * judged,
         running=sum(box.running.values()) if box.running else None,
         counted=counted,
     )
-    if not hurt or len(hurt) < voting.quorum * len(counted):
+    if not hurt or len(hurt) < voting.quorum * judged:
         return opinion
     newest = [found[-1] for found in hurt.values()]
     # The most frequent one decides; of equals, the first target by name.
     cause, cure = Counter((b.cause, b.cure) for b in newest).most_common(1)[0][0]
-    return replace(
-        opinion, cure=cure, cause=cause, why=_why(hurt, len(counted), cause), is_well=False
-    )
+    return replace(opinion, cure=cure, cause=cause, why=_why(hurt, judged, cause), is_well=False)
 
 
 def _is_hurt(ballots: list[Ballot], voting: Voting) -> bool:

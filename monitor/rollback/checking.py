@@ -102,11 +102,14 @@ def _passed(scene: Scene, event: Looked, sentence: str) -> Transition:
 
 
 def _faded(scene: Scene, event: Looked) -> Transition:
-    opinion, within = scene.opinion(event.box), scene.policy.voting.within
-    if opinion.counted and scene.state.watched < within:
+    opinion, voting = scene.opinion(event.box), scene.policy.voting
+    # A process that has just begun has no windows yet, and that says nothing.
+    within = voting.within if opinion.counted else 2.0 * voting.needed * voting.spacing
+    if scene.state.watched < within:
         return stay(scene)
     state = end(scene, Phase.ARMED, ended_at=scene.state.ended_at)
-    said = f"Nothing was moved: no valid window of the last {words.duration(within)} asks for it"
+    hour = words.duration(voting.within)
+    said = f"Nothing was moved: no valid window of the last {hour} asks for it"
     return tell(scene, state, Kind.WITHDRAWN, said)
 
 

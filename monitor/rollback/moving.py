@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from monitor.health import words
+from monitor.rollback.ballots import is_same_side
 from monitor.rollback.evidence import Finding, Side
 from monitor.rollback.judge import arrived, failure, load, room_left, serves, strike
 from monitor.rollback.model import Kind, Phase
@@ -209,14 +210,21 @@ def done(scene: Scene, event: Looked) -> Transition:
     if scene.policy.trial.auto and cooled and scene.pause is None and _is_another(scene):
         said = f"The speculative side is another one now ({s.fingerprint}): it is tried again"
         return tell(scene, begin_trial(scene, None), Kind.REARMED, said, evidence=seen(event))
-    # Errors and TPOT are of the time since the last look, not of all the days since the step.
     fresh = event.sight.baseline
-    return stay(scene, baseline=fresh if fresh.pulses else s.baseline)
+    if not (fresh.completions or fresh.pulses):
+        return _unclear(scene, event, Finding(None, "there is no baseline side to look at"))
+    # Errors and TPOT are of the time since the last look, not of all the days since the step.
+    return stay(scene, blind=0.0, baseline=fresh if fresh.pulses else s.baseline)
 
 
 def _is_another(scene: Scene) -> bool:
-    now = scene.state.fingerprint
-    return bool(now) and now not in {r.fingerprint for r in scene.state.rejected}
+    """Whether the speculative side is surely none of those that were found to hurt.
+
+    Where the traffic was moved by an order, nothing was found, and a person ends it.
+    """
+    now, found = scene.state.fingerprint, scene.plan.fingerprint
+    past = [r.fingerprint for r in scene.state.rejected]
+    return bool(now and found) and not any(is_same_side(now, other) for other in (found, *past))
 
 
 def held(scene: Scene, event: Looked) -> Transition:

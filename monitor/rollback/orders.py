@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from monitor.health import words
-from monitor.rollback.ballots import Opinion
+from monitor.rollback.ballots import Opinion, is_same_side
 from monitor.rollback.model import Command, Kind, Order, Phase
 from monitor.rollback.moving import begin_trial
 from monitor.rollback.scene import (
@@ -123,7 +123,12 @@ def in_progress(scene: Scene, command: Command) -> Transition:
 
 
 def run_done(scene: Scene, command: Command) -> Transition:
-    """There is nothing left to roll back."""
+    """Moves the rest, if there is one."""
+    left = scene.policy.shift.steps[-1] - scene.state.share
+    if left > scene.policy.shift.tolerance:
+        part = words.percent(scene.state.share)
+        said = f"the baseline side has {part} so far"
+        return run_held(scene.with_state(replace(scene.state, why=said)), command)
     return refuse(scene, command, f"{scene.plan.id} is done: the baseline side serves")
 
 
@@ -199,7 +204,7 @@ def rearm_done(scene: Scene, command: Command) -> Transition:
     s = scene.state
     if scene.brake is not None:
         return refuse(scene, command, f"nothing may be tried now: {scene.brake}")
-    past = next((r for r in s.rejected if r.fingerprint == s.fingerprint), None)
+    past = next((r for r in s.rejected if is_same_side(r.fingerprint, s.fingerprint)), None)
     if past is not None and not command.force:
         why = (
             f"the speculative side is still the one that was rejected by {past.plan}"

@@ -18,6 +18,7 @@ from monitor.rollback.fleet import FLEET
 from monitor.rollback.hands import Gear
 from monitor.rollback.model import Command, Kind, News, Order, Phase
 from monitor.rollback.ports import Record, StepRow
+from monitor.rollback.probe import ServiceProbe
 from monitor.rollback.settings import Mode, Policy, Precheck, Start
 from monitor.rollback.state import State
 
@@ -312,6 +313,7 @@ class Stage:
         self.speedup: Estimate | None = GAIN
         self.cause: Cause | None = Cause.WEAK_DRAFTER
         self.is_watched = True
+        self.is_probed = True
         self.is_warming_up = False
         self.around = Circumstances()
         self.restarts = 0
@@ -335,7 +337,8 @@ class Stage:
     def _gear(self) -> Gear:
         router = Router(self.world, self.fuse)
         policy = attainable(self.policy, router.reachable)
-        return Gear(policy, Looks(self.world), router, router, lambda: self.around)
+        looks = Looks(self.world) if self.is_probed else ServiceProbe((), ())
+        return Gear(policy, looks, router, router, lambda: self.around)
 
     def where(self) -> Phase:
         """As it is stored: a process that has just begun knows nothing yet."""

@@ -71,8 +71,10 @@ def good(at: float = NOON, target: str = "chat-1", identity: Identity = SERVER) 
     return Look(found, fresh=True)
 
 
-def nothing(at: float, verdict: Verdict = Verdict.IDLE, *, fresh: bool = True) -> Look:
-    found = replace(assessment(at, verdict=verdict), cause=None, speedup=None)
+def nothing(
+    at: float, verdict: Verdict = Verdict.IDLE, *, fresh: bool = True, target: str = "chat-1"
+) -> Look:
+    found = replace(assessment(at, target=target, verdict=verdict), cause=None, speedup=None)
     return Look(found, fresh=fresh, votes=("harmful",))
 
 

@@ -11,7 +11,7 @@ from monitor.model import Cause
 from monitor.rollback.evidence import Circumstances
 from monitor.rollback.messages import message
 from monitor.rollback.model import Command, Kind, Order, Phase
-from monitor.rollback.settings import Limits, Mode, Start
+from monitor.rollback.settings import Cure, Limits, Mode, Start
 from monitor.weekly import parse_weekly
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
@@ -330,3 +330,68 @@ def test_an_order_that_cannot_be_carried_out_is_refused_at_once() -> None:
         "'run chat' was refused: nothing can be moved: no rollback.actuator is configured for it"
     )
     assert stage.where() is Phase.ARMED
+
+
+# -- who was left, and who is left with it -----------------------------------------------------
+
+
+def test_what_a_person_moved_is_not_taken_back_by_itself() -> None:
+    stage = Stage(replace(POLICY, trial=replace(POLICY.trial, auto=True)))
+    stage.run(10 * MINUTE)
+    stage.order(Order.RUN)
+    stage.run(HOUR, until=Phase.DONE)
+    stage.run(5 * HOUR, tick=30.0)
+    assert (stage.where(), stage.world.share) == (Phase.DONE, 1.0)
+
+
+@pytest.mark.parametrize("auto", [True, False])
+def test_a_side_that_shows_less_of_itself_is_no_other_one(auto: bool) -> None:
+    stage = Stage(replace(POLICY, trial=replace(POLICY.trial, auto=auto)))
+    stage.hurt()
+    stage.run(HOUR, until=Phase.DONE)
+    # Restarted and without traffic, its page does not tell how it speculates.
+    stage.identity = stage.identity._replace(method=None, draft_size=None)
+    stage.run(3 * HOUR, tick=30.0)
+    stage.order(Order.REARM)
+    stage.run(MINUTE)
+    assert stage.last() is Kind.REFUSED
+    assert Kind.TRIAL not in stage.told
+    assert (stage.where(), stage.world.share) == (Phase.DONE, 1.0)
+
+
+def test_a_person_is_called_when_there_is_nothing_left_to_watch() -> None:
+    stage = Stage()
+    stage.hurt()
+    stage.run(HOUR, until=Phase.DONE)
+    stage.is_probed = False
+    stage.reload()
+    stage.run(30 * MINUTE, until=Phase.HELD)
+    assert "there is no baseline side to look at" in stage.pages[-1]
+
+
+def test_an_order_moves_the_rest_of_what_was_moved_in_part() -> None:
+    voting = replace(
+        POLICY.voting, cures={Cause.LOAD_CROSSOVER: Cure.SHIFT_ABOVE}, running_limit=30.0
+    )
+    stage = Stage(replace(POLICY, voting=voting))
+    stage.cause, stage.world.running = Cause.LOAD_CROSSOVER, 40.0
+    stage.hurt()
+    stage.run(HOUR, until=Phase.DONE)
+    assert stage.world.share == 0.25
+    stage.order(Order.RUN)
+    stage.run(MINUTE)
+    stage.run(HOUR, until=Phase.DONE)
+    assert stage.world.share == 1.0
+
+
+def test_an_approval_right_after_a_restart_of_the_monitor_is_not_lost() -> None:
+    stage = Stage(PROPOSE)
+    stage.hurt()
+    stage.run(20 * MINUTE, until=Phase.PROPOSED)
+    stage.begin()
+    stage.is_watched = False
+    stage.order(Order.APPROVE)
+    stage.run(2 * MINUTE)
+    stage.is_watched = True
+    stage.run(30 * MINUTE, until=Phase.DONE)
+    assert Kind.WITHDRAWN not in stage.told

@@ -9,7 +9,7 @@ import pytest
 from rollback_values import LOSS, NOON, assessment, bad, box, good, nothing
 
 from monitor.model import Cause, Estimate, Verdict
-from monitor.rollback.ballots import forget, opine, take
+from monitor.rollback.ballots import forget, is_same_side, opine, take
 from monitor.rollback.evidence import Look
 from monitor.rollback.settings import CURES, Cure, Voting
 
@@ -155,3 +155,30 @@ def test_a_target_that_is_no_longer_watched_has_no_vote() -> None:
     filled = forget(box(*series("bbbb")), "chat-1")
     assert opine(filled, VOTING, NOON).cure is Cure.NOTHING
     assert not filled.identities
+
+
+@pytest.mark.parametrize(("blind", "cure"), [(1, Cure.ROLL_BACK), (2, Cure.NOTHING)])
+def test_the_few_that_are_seen_do_not_speak_for_those_that_are_not(blind: int, cure: Cure) -> None:
+    looks = series("bbbb", "seen")
+    looks += [nothing(NOON, Verdict.DOWN, fresh=False, target=f"b-{n}") for n in range(blind)]
+    filled = box(*looks)
+    assert opine(filled, VOTING, NOON).cure is cure
+    # A server without traffic is seen, and takes no part.
+    for n in range(blind):
+        filled = take(filled, nothing(NOON, target=f"b-{n}"), VOTING)
+    assert opine(filled, VOTING, NOON).cure is Cure.ROLL_BACK
+
+
+@pytest.mark.parametrize(
+    ("now", "is_same"),
+    [
+        ("engine vllm, engine_version 1, draft_size 5", True),
+        ("engine vllm, engine_version 1", True),
+        ("engine vllm, engine_version 2, draft_size 5", False),
+        ("engine vllm, engine_version 1, draft_size 3", False),
+        ("engine vllm, engine_version 2; engine vllm, engine_version 1", True),
+        ("", False),
+    ],
+)
+def test_a_side_is_the_same_unless_something_tells_it_apart(now: str, is_same: bool) -> None:
+    assert is_same_side(now, "engine vllm, engine_version 1, draft_size 5") is is_same
