@@ -243,6 +243,8 @@ class _Side(Protocol):
 
 class _Service(Protocol):
     @property
+    def name(self) -> str: ...
+    @property
     def rollback(self) -> Rollback | None: ...
     @property
     def baseline(self) -> _Side | None: ...
@@ -257,6 +259,22 @@ def misfits(services: Sequence[_Service], lease: float) -> Iterator[Problem]:
             if service.rollback.shift.act_timeout > _LEASE_FOR_ACTS * lease:
                 message = "is too long for the lease: an act must be over before that can run out"
                 yield Problem((*at, "shift", "act_timeout"), message, depends=(("lease",),))
+    yield from _shared(services)
+
+
+def _shared(services: Sequence[_Service]) -> Iterator[Problem]:
+    """Actuators of two services: each would move the traffic of the other, and undo its steps."""
+    owners: list[tuple[Actuator, str]] = []
+    for index, service in enumerate(services):
+        given = service.rollback.actuator if service.rollback is not None else None
+        own = [] if given is None else given.several.actuators if given.several else [given]
+        for owner in (name for known, name in owners for actuator in own if known == actuator):
+            message = (
+                f"moves the same traffic as that of the service {owner!r}: two hands would fight"
+                " over it; give each service its own, or make them one service"
+            )
+            yield Problem(("services", index, "rollback", "actuator"), message)
+        owners += [(actuator, service.name) for actuator in own]
 
 
 def unknown_rules(

@@ -134,6 +134,37 @@ def test_moving_traffic_needs_somewhere_to_move_it() -> None:
     assert mistake(ACT, service=without).startswith("mode: is act, which needs baseline.targets")
 
 
+@pytest.mark.parametrize(
+    ("other", "refused"),
+    [
+        (HOOK, True),
+        ({"several": {"actuators": [{"http": {"url": "http://other"}}, HOOK]}}, True),
+        ({"http": {"url": "http://router:9000/other"}}, False),
+    ],
+)
+def test_two_services_never_move_the_same_traffic(other: dict[str, Any], refused: bool) -> None:
+    services = [
+        {
+            "name": name,
+            "speculative": {"targets": [f"http://{name}:8000"]},
+            "baseline": {"targets": [f"http://{name}-plain:8000"]},
+            "rollback": {"mode": "act", "actuator": actuator},
+        }
+        for name, actuator in (("chat", HOOK), ("code", other))
+    ]
+    text = yaml.safe_dump({"services": services})
+    if not refused:
+        assert set(loads(text, Source("m.yaml", Path())).settings({}).rollbacks) == {
+            "chat",
+            "code",
+        }
+        return
+    with pytest.raises(ConfigError) as caught:
+        loads(text, Source("m.yaml", Path())).settings({})
+    assert "services[1].rollback.actuator: moves the same traffic as that of" in str(caught.value)
+    assert "'chat'" in str(caught.value)
+
+
 def test_what_would_be_done_is_said_in_a_sentence() -> None:
     said = rollback_sentence(settings({**ACT, "mode": "propose"}).rollbacks["chat"])
     assert said == (
