@@ -9,18 +9,16 @@ from __future__ import annotations
 import heapq
 import re
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from io import BufferedIOBase
-from itertools import pairwise
 from pathlib import Path
-from statistics import median
 from typing import NamedTuple
 
 from monitor.backfill.files import opened
 from monitor.backfill.looks import Findings, Look
-from monitor.backfill.pages import EARLIEST
+from monitor.backfill.moments import is_moment, usual_interval
 from monitor.backfill.series import NAME, Assembler, Catalogue, Point, wanted_names
 from monitor.model import ConfigError
 
@@ -29,7 +27,6 @@ PIECE = 400_000
 LONGEST_LINE = 64 * 1024
 LONGEST_SERIES = 200_000
 """Series of one file; more are no servers but a mistake."""
-_LOOKS = 400
 _MILLISECONDS = 1e11
 """A time above this is in milliseconds; in seconds it would lie after the year 5000."""
 _LINE = re.compile(
@@ -70,7 +67,8 @@ class DumpSource:
         self._catalogue = Catalogue(name_of)
         self._labels: list[Mapping[str, str]] = []
         self._numbers: dict[bytes, int | None] = {}
-        self._times: dict[int, list[float]] = defaultdict(list)
+        self._latest: dict[int, float] = {}
+        self._gaps: dict[int, Counter[float]] = defaultdict(Counter)
         self._folder = tempfile.TemporaryDirectory(prefix="monitor-backfill-")
         self._pieces: list[Path] = []
         self._count = 0
@@ -145,9 +143,10 @@ class DumpSource:
             if series is not None:
                 self.findings.skipped["a line with a time that cannot be right"] += 1
             return None
-        times = self._times[series]
-        if len(times) < _LOOKS:
-            times.append(at)
+        gap = round(at - self._latest.get(series, at), 1)
+        if gap > 0.0:
+            self._gaps[series][gap] += 1
+        self._latest[series] = at
         return Record(at, series, value)
 
     def _number(self, name: bytes, braces: bytes) -> int | None:
@@ -190,10 +189,10 @@ class DumpSource:
         found: dict[str, float] = {}
         for number, labels in enumerate(self._labels):
             series = self._catalogue.find(labels)
-            gaps = [b - a for a, b in pairwise(sorted(set(self._times[number])))]
-            if series is not None and gaps:
+            interval = usual_interval(self._gaps[number])
+            if series is not None and interval is not None:
                 target = self._catalogue.streams[series.stream].target
-                found.setdefault(target, median(gaps))
+                found.setdefault(target, interval)
         return found
 
 
@@ -225,7 +224,7 @@ def _seconds(text: bytes) -> float | None:
     except ValueError:
         return None
     at = at / 1000.0 if at > _MILLISECONDS else at
-    return at if at >= EARLIEST else None
+    return at if is_moment(at) else None
 
 
 def _labels(braces: str) -> dict[str, str]:

@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import csv
 import io
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from math import isfinite
-from statistics import median
 from typing import Any, NamedTuple
 
 import orjson
 
 from monitor.backfill.files import opened
 from monitor.backfill.looks import Findings, Look
+from monitor.backfill.moments import is_moment, usual_interval
 from monitor.model import ConfigError, Counts, Engine, Identity, Increment, Verdict
 from monitor.pipeline import Counted
 from monitor.store.export import COLUMNS, What
 
 LONGEST_LINE = 256 * 1024
-_SPACINGS = 200
-"""Rows by which it is told how often a target was looked at."""
+MOST_POSITIONS = 1024
+MOST = 1e15
+"""No count or number of seconds is larger; up to here whole numbers are exact."""
+MOST_GPUS = 100_000
 _COLUMNS = COLUMNS[What.SAMPLES]
 _SCALARS = Counts._fields[:-1]
 _DAMAGED = "line that is no row of an export"
 _UNORDERED = "row that is older than the one before"
+_TWICE = "row of time that is counted already"
 
 
 class Stored(NamedTuple):
@@ -49,17 +52,16 @@ class ExportSource:
         self.findings = Findings()
         self._name = name
         self._names: dict[str, str] = {}
-        spacings: dict[str, list[float]] = defaultdict(list)
+        spacings: dict[str, Counter[float]] = defaultdict(Counter)
         for row, service in self._rows(Findings()):
             if row.target not in self._names:
                 wanted = name_of({"instance": row.target, "job": service})
                 if wanted is None:
                     continue
                 self._names[row.target] = wanted
-            seen = spacings[self._names[row.target]]
-            if len(seen) < _SPACINGS:
-                seen.append(row.increment.end - row.increment.start)
-        self._intervals = {name: median(seen) for name, seen in spacings.items()}
+            spacing = round(row.increment.end - row.increment.start, 1)
+            spacings[self._names[row.target]][spacing] += 1
+        self._intervals = {name: usual_interval(seen) for name, seen in spacings.items()}
 
     @property
     def targets(self) -> Sequence[str]:
@@ -73,6 +75,7 @@ class ExportSource:
     def looks(self, after: float) -> Iterator[Look]:
         """One look for each moment at which a target was looked at."""
         last = 0.0
+        counted: dict[tuple[str, str], float] = {}
         rows = (row for row, _ in self._rows(self.findings))
         for (target, at), group in groupby(rows, key=lambda row: (row.target, row.increment.end)):
             members = list(group)
@@ -83,8 +86,21 @@ class ExportSource:
                 self.findings.skipped[_UNORDERED] += len(members)
                 continue
             last = at
-            increments = tuple(row.increment for row in members)
-            yield Look(name, at, Counted(increments, members[0].identity, members[0].verdict))
+            increments = tuple(self._new(name, members, counted))
+            if increments:
+                yield Look(name, at, Counted(increments, members[0].identity, members[0].verdict))
+
+    def _new(
+        self, name: str, rows: Iterable[Stored], counted: dict[tuple[str, str], float]
+    ) -> Iterator[Increment]:
+        """Leaves out what was seen already: a file put together by hand may hold it twice."""
+        for row in rows:
+            key = name, row.increment.label
+            if row.increment.start < counted.get(key, 0.0):
+                self.findings.skipped[_TWICE] += 1
+            else:
+                counted[key] = row.increment.end
+                yield row.increment
 
     def _rows(self, findings: Findings) -> Iterator[tuple[Stored, str]]:
         """Each row with the service of its target."""
@@ -160,13 +176,15 @@ def _from_cells(cells: dict[str, str]) -> dict[str, Any]:
 def _parse(document: Mapping[str, Any]) -> Stored:
     start, end = _number(document["start"]), _number(document["end"])
     warmup, label, target = document["warmup"], document["label"], document["target"]
-    if not (start < end and isinstance(warmup, bool) and isinstance(label, str) and target):
+    if not (is_moment(start) and is_moment(end) and start < end and isinstance(warmup, bool)):
         raise ValueError
-    scalars = [_number(document[name]) for name in _SCALARS]
-    counts = Counts._make((*scalars, tuple(map(_number, document["positions"]))))
+    if not (isinstance(label, str) and isinstance(target, str) and target):
+        raise TypeError
+    scalars = [_count(document[name]) for name in _SCALARS]
+    counts = Counts._make((*scalars, _positions(document["positions"])))
     verdict = document["verdict"]
     return Stored(
-        str(target),
+        target,
         Increment(label, start, end, counts, warmup),
         _identity(document),
         None if verdict is None else Verdict(verdict),
@@ -183,9 +201,29 @@ def _identity(document: Mapping[str, Any]) -> Identity:
         engine_version=version,
         model=model,
         method=method,
-        draft_size=None if k is None else int(k),
-        tensor_parallel=None if parallel is None else int(parallel),
+        draft_size=None if k is None else _whole(k, MOST_POSITIONS),
+        tensor_parallel=None if parallel is None else _whole(parallel, MOST_GPUS),
     )
+
+
+def _positions(value: object) -> tuple[float, ...]:
+    if not isinstance(value, list) or len(value) > MOST_POSITIONS:
+        raise TypeError
+    return tuple(map(_count, value))
+
+
+def _whole(value: object, most: int) -> int:
+    number = _number(value)
+    if not (1.0 <= number <= most and number.is_integer()):
+        raise ValueError
+    return int(number)
+
+
+def _count(value: object) -> float:
+    number = _number(value)
+    if not 0.0 <= number <= MOST:
+        raise ValueError
+    return number
 
 
 def _number(value: object) -> float:

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
-from statistics import median
 from typing import Any, NamedTuple
 
 from monitor.backfill.files import opened
 from monitor.backfill.looks import Findings, Look
+from monitor.backfill.moments import is_moment, usual_interval
 from monitor.config.files import read_limited
 from monitor.model import ConfigError
 from monitor.pipeline import Page
 
 MAX_INDEX = 64 * 1024 * 1024
 MAX_PAGE = 64 * 1024 * 1024
-EARLIEST = 1_500_000_000.0
-"""No page of a server that speculates is older (July 2017)."""
 _INDEXES = ("INDEX.json", "index.json")
 _LISTS = ("pages", "snapshots", "looks")
 _TIMES = ("at", "time", "timestamp", "unix", "t", "iso")
@@ -60,8 +59,8 @@ class PagesSource:
 
     def interval(self, _target: str) -> float | None:
         """The usual time between two pages."""
-        gaps = [b.at - a.at for a, b in pairwise(self._pages) if b.at > a.at]
-        return median(gaps) if gaps else None
+        gaps = Counter(b.at - a.at for a, b in pairwise(self._pages) if b.at > a.at)
+        return usual_interval(gaps)
 
     def looks(self, after: float) -> Iterator[Look]:
         """The pages later than ``after``, read one by one."""
@@ -152,8 +151,8 @@ def _is_wanted(entry: object, only: Mapping[str, str]) -> bool:
 
 def _entry(index: Path, number: int, entry: Mapping[str, Any]) -> Saved:
     file = entry.get("file")
-    if not isinstance(file, str) or not file:
-        raise ConfigError(f'{index}: page {number} has no "file"')
+    if not isinstance(file, str) or not file.isprintable() or not file:
+        raise ConfigError(f'{index}: page {number} has no "file" that is the name of one')
     for name in _TIMES:
         at = _moment(entry.get(name))
         if at is not None:
@@ -171,8 +170,8 @@ def _moment(value: object) -> float | None:
             moment = datetime.fromisoformat(value)
         except ValueError:
             return None
-        return None if moment.tzinfo is None else moment.timestamp()
-    if isinstance(value, int | float) and not isinstance(value, bool) and value >= EARLIEST:
+        value = None if moment.tzinfo is None else moment.timestamp()
+    if isinstance(value, int | float) and not isinstance(value, bool) and is_moment(value):
         return float(value)
     return None
 

@@ -91,13 +91,19 @@ class PrometheusSource:
         return self._series_between(start, middle) + self._series_between(middle, end)
 
     def _find_intervals(self) -> dict[str, float]:
-        """From a while at the end of the span, at its beginning and in the middle of it."""
+        """From a while at the beginning of the span, in the middle and at the end of it.
+
+        The longest of them counts: by a shorter one, all the time in which the server was
+        looked at less often would be gaps, of which hardly anything is known.
+        """
         found: dict[str, float] = {}
         length = self._end - self._start
-        for share in (1.0, 0.0, 0.5):
-            if any(target not in found for target in self.targets):
-                first = self._start + share * max(length - LOOK_AROUND, 0.0)
-                found = self._intervals_between(first, min(first + LOOK_AROUND, self._end)) | found
+        for share in (0.0, 0.5, 1.0) if length > LOOK_AROUND else (0.0,):
+            first = self._start + share * max(length - LOOK_AROUND, 0.0)
+            for target, interval in self._intervals_between(
+                first, min(first + LOOK_AROUND, self._end)
+            ).items():
+                found[target] = max(found.get(target, 0.0), interval)
         return found
 
     def _intervals_between(self, start: float, end: float) -> dict[str, float]:
@@ -130,20 +136,23 @@ class PrometheusSource:
                     raise
                 self._span = max(self._span / 2.0, LEAST_SPAN)
                 continue
-            yield from self._in_order(answer, reached)
+            yield from self._in_order(answer, reached, end)
             reached = end
             done = (reached - self._start) / (self._end - self._start)
             self.findings.done = max(done, 0.0)
             self._adapt(answer.size)
 
-    def _in_order(self, answer: Answer, after: float) -> list[Point]:
+    def _in_order(self, answer: Answer, after: float, until: float) -> list[Point]:
+        """The points later than ``after``, up to ``until``: what was asked for and no more."""
         points = []
         for labels, values in answer.ranges:
             series = self._catalogue.find(labels)
             if series is None:
                 continue
-            # Releases differ in whether a range includes its beginning.
-            points += [Point(at, series, str(text).encode()) for at, text in values if at > after]
+            # Releases differ in whether a range includes its beginning. Of two values for
+            # one time a server keeps the last, and so does this.
+            kept = {at: text for at, text in values if after < at <= until}
+            points += [Point(at, series, text.encode()) for at, text in kept.items()]
         points.sort(key=_time)
         return points
 

@@ -186,6 +186,21 @@ def test_the_series_of_a_span_that_is_too_long_are_asked_for_in_parts() -> None:
         assert open_source(url).targets == ["a:1"]
 
 
+def test_values_unsorted_twice_or_of_other_times_change_nothing() -> None:
+    def behave(path: str, asked: dict[str, str]) -> Answer:
+        document = json.loads(honest(path, asked))
+        for one in document["data"]["result"] if path == "query" else ():
+            known = [[at, "9"] for at, _ in one["values"]]
+            other = [[START - 86_400.0, "7"], [END + 86_400.0, "7"], [float("inf"), "7"]]
+            one["values"] = [*other, *known[::-1], *one["values"][::-1]]
+        return json.dumps(document).encode()
+
+    with serving(honest) as (_, url):
+        expected = list(open_source(url).looks(START - 1.0))
+    with serving(behave) as (_, url):
+        assert list(open_source(url).looks(START - 1.0)) == expected
+
+
 @pytest.mark.parametrize("values", [[["x", "1"]], [[1.0]], [[1.0, 2.0]], "values", [None]])
 def test_samples_that_are_none_are_refused(values: object) -> None:
     def behave(path: str, asked: dict[str, str]) -> Answer:

@@ -185,6 +185,53 @@ def test_damaged_lines_are_counted_and_left_out(export: Export, tmp_path: Path) 
     }
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"draft_size": 1e300},
+        {"draft_size": 2.5},
+        {"draft_size": -5},
+        {"tensor_parallel": 10**18},
+        {"drafts": -5.0},
+        {"drafts": 1e308},
+        {"drafts": "nan"},
+        {"seconds": -1.0},
+        {"positions": {"0": 1}},
+        {"positions": [-1.0]},
+        {"positions": [1.0] * 2000},
+        {"start": -1e300},
+        {"end": 1e300},
+        {"target": {"a": 1}},
+        {"target": ["a"]},
+    ],
+)
+def test_a_row_that_cannot_be_right_is_left_out_alone(
+    export: Export, tmp_path: Path, change: dict[str, object]
+) -> None:
+    path = tmp_path / "all.jsonl"
+    assert export("samples", "--target", "a", "--output", str(path))[0] == 0
+    lines = path.read_bytes().splitlines()
+    lines[4] = orjson.dumps(orjson.loads(lines[4]) | change)
+    path.write_bytes(b"\n".join(lines))
+    source = ExportSource(str(path), lambda labels: labels["instance"])
+    seen = [look.seen for look in source.looks(0.0)]
+    assert sum(len(one.increments) for one in seen if isinstance(one, Counted)) == len(lines) - 1
+    assert source.findings.skipped == {"line that is no row of an export": 1}
+
+
+def test_time_that_is_there_twice_is_counted_once(export: Export, tmp_path: Path) -> None:
+    path = tmp_path / "all.jsonl"
+    assert export("samples", "--target", "a", "--output", str(path))[0] == 0
+    lines = path.read_bytes().splitlines()
+    longer = orjson.loads(lines[40])
+    longer |= {"start": longer["start"] - 7.0}
+    path.write_bytes(b"\n".join([*lines[:40], orjson.dumps(longer), *lines[41:], lines[-1]]))
+    source = ExportSource(str(path), lambda labels: labels["instance"])
+    seen = [look.seen for look in source.looks(0.0)]
+    assert sum(len(one.increments) for one in seen if isinstance(one, Counted)) == len(lines) - 1
+    assert source.findings.skipped == {"row of time that is counted already": 2}
+
+
 @pytest.mark.parametrize("content", [b"", b"target,end\na,1\n", b"# HELP x\n", b"\x1f\x8b\x00"])
 def test_a_file_of_another_kind_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "x"

@@ -95,6 +95,12 @@ def test_an_index_tells_times_in_several_ways_and_may_hold_several_servers(
         ('[{"file": "a"}]', "page 1 (a) has no time"),
         ('[{"file": "a", "at": "2026-03-01T14:32:00"}]', "ISO 8601 with a zone"),
         ('[{"file": "a", "at": 12}]', "page 1 (a) has no time"),
+        ('[{"file": "a", "at": 1772375520000}]', "page 1 (a) has no time"),
+        ('[{"file": "a", "at": "2999-01-01T00:00Z"}]', "page 1 (a) has no time"),
+        ('[{"file": "a", "at": 1e999}]', "page 1 (a) has no time"),
+        ('[{"file": "a", "at": 1%s}]' % ("0" * 400), "page 1 (a) has no time"),
+        ('[{"file": "a\\u0000b", "at": 1772375520}]', 'page 1 has no "file"'),
+        ('[{"file": "\\ud800", "at": 1772375520}]', 'page 1 has no "file"'),
         ("[" * 100_000, "is no index of pages"),
     ],
 )
@@ -157,13 +163,14 @@ def test_lines_of_a_dump_that_cannot_be_right_are_counted(tmp_path: Path) -> Non
         'vllm:num_requests_running{instance="a:1",job="j",engine="0"} 1',
         "<html>",
         'vllm:num_requests_running{instance="a:1",job="j",engine="0"} 1 12',
+        'vllm:num_requests_running{instance="a:1",job="j",engine="0"} 1 1e999',
         'vllm:num_requests_running{instance="a:1",job="j",engine="0"} 1 1772375520 # {a="b"} 1',
     )
     source = DumpSource(written(tmp_path, *DUMP, *odd), Naming(()).name_of, {})
     found = looks(source)
     assert source.findings.skipped == {
         "a line without a time, or none of a dump": 2,
-        "a line with a time that cannot be right": 1,
+        "a line with a time that cannot be right": 2,
         "the same sample twice": 1,
     }
     assert [look.at - AT for look in found] == [0.0, 15.5, 30.0]
