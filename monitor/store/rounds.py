@@ -138,7 +138,9 @@ class RoundWriter:
         self, connection: Connection, batch: Sequence[RoundRow]
     ) -> dict[tuple[str, str], int]:
         seen = {(row.target, increment.label) for row in batch for increment in row.increments}
-        return {key: self._series_id(connection, *key) for key in seen - self._series.keys()}
+        return {
+            key: self._series_id(connection, *key) for key in sorted(seen - self._series.keys())
+        }
 
     def _series_id(self, connection: Connection, target: str, label: str) -> int:
         values = {"target_id": self._targets[target], "label": clean_label(label)}
