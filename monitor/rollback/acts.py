@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from monitor.health import words
 from monitor.rollback.ballots import is_same_side
-from monitor.rollback.loading import roll_back_instead
+from monitor.rollback.loading import not_started, roll_back_instead
 from monitor.rollback.model import Do, Kind, Phase
 from monitor.rollback.scene import (
     Acted,
@@ -47,7 +47,8 @@ def _shifted(scene: Scene, event: Acted) -> Transition:
     detail = f" ({event.detail})" if event.detail else ""
     if plan.is_back:
         trial_at = scene.now if plan.trial_at is None else plan.trial_at
-        state = enter(scene, Phase.TRIAL, plan=replace(went, trial_at=trial_at), share=share)
+        went = replace(went, trial_at=trial_at)
+        state = enter(scene, Phase.TRIAL, plan=went, share=share, is_unsure=False)
         hold_for = scene.policy.trial.hold if went.leg == 1 else scene.policy.shift.hold
         said = (
             f"The speculative side has {words.percent(1.0 - share)} of the traffic again{detail};"
@@ -55,7 +56,8 @@ def _shifted(scene: Scene, event: Acted) -> Transition:
         )
         return tell(scene, state, Kind.TRIAL, said)
     is_last = went.leg >= len(went.path)
-    state = enter(scene, Phase.VERIFYING if is_last else Phase.HOLDING, plan=went, share=share)
+    watched = Phase.VERIFYING if is_last else Phase.HOLDING
+    state = enter(scene, watched, plan=went, share=share, is_unsure=False)
     seconds = scene.policy.verify.seconds if is_last else scene.policy.shift.hold
     said = (
         f"The baseline side has {words.percent(share)} of the traffic{detail};"
@@ -80,9 +82,7 @@ def _restored(scene: Scene, event: Acted) -> Transition:
 
 
 def _not_started(scene: Scene, event: Acted) -> Transition:
-    state = end(scene, Phase.FAILED, why=event.detail)
-    said = f"Nothing was moved: the baseline side could not be started: {event.detail}"
-    return tell(scene, state, Kind.FAILED, said, pages=True)
+    return not_started(scene, f"the baseline side could not be started: {event.detail}")
 
 
 def _not_restarted(scene: Scene, event: Acted) -> Transition:
@@ -99,7 +99,8 @@ def _not_moved(scene: Scene, event: Acted) -> Transition:
         state = end(scene, Phase.FAILED, why=why)
         return tell(scene, state, Kind.FAILED, f"Nothing was moved: {why}", pages=True)
     share = s.share if event.share is None else event.share
-    state = hold(scene, why, share=share, is_cornered=s.phase is Phase.UNDOING)
+    changes = {"share": share, "is_unsure": event.share is None}
+    state = hold(scene, why, **changes, is_cornered=s.phase is Phase.UNDOING)
     where = "where nobody knows" if event.share is None else f"at {words.percent(event.share)}"
     said = f"Held {where} on the baseline side: {why}"
     return tell(scene, state, Kind.HELD, said, pages=True)

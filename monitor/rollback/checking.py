@@ -87,6 +87,10 @@ def _passed(scene: Scene, event: Looked, sentence: str) -> Transition:
     shares = plan.path
     if not plan.is_back:
         shares = tuple(share for share in shares if share > scene.state.share + ahead)
+    if not shares and scene.state.is_moved:
+        said = f"The baseline side has all that it is to get already: {sentence}"
+        state = enter(scene, Phase.VERIFYING, plan=replace(plan, leg=len(plan.path)), misses=0)
+        return tell(scene, state, Kind.STEP, said, evidence=seen(event))
     if not shares:
         where = sight.detail or words.percent(scene.state.share)
         said = f"Nothing to move: the baseline side already has its share ({where})"

@@ -7,7 +7,18 @@ from dataclasses import replace
 from monitor.health import words
 from monitor.rollback.judge import has_restarted, is_up
 from monitor.rollback.model import Do, Kind, Phase
-from monitor.rollback.scene import Looked, Scene, Transition, act, end, enter, seen, stay, tell
+from monitor.rollback.scene import (
+    Looked,
+    Scene,
+    Transition,
+    act,
+    end,
+    enter,
+    hold,
+    seen,
+    stay,
+    tell,
+)
 from monitor.rollback.settings import Cure, Mode
 from monitor.rollback.waiting import intent, withdrawn
 
@@ -32,9 +43,18 @@ def starting(scene: Scene, event: Looked) -> Transition:
     late = _overdue(scene)
     if late is None:
         return stay(scene)
-    said = f"Nothing was moved: the baseline side does not come up: {late}"
-    state = end(scene, Phase.FAILED, why=late)
-    return tell(scene, state, Kind.FAILED, said, pages=True, evidence=seen(event))
+    return not_started(scene, f"the baseline side does not come up: {late}", event)
+
+
+def not_started(scene: Scene, why: str, event: Looked | None = None) -> Transition:
+    """Gives up what has moved nothing yet; what has stays where it is, for a person to decide."""
+    evidence = {} if event is None else seen(event)
+    if scene.state.is_moved:
+        said = f"Held where it is: {why}"
+        return tell(scene, hold(scene, why), Kind.HELD, said, pages=True, evidence=evidence)
+    state = end(scene, Phase.FAILED, why=why)
+    said = f"Nothing was moved: {why}"
+    return tell(scene, state, Kind.FAILED, said, pages=True, evidence=evidence)
 
 
 def restarting(scene: Scene, event: Looked) -> Transition:

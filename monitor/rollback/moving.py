@@ -228,7 +228,11 @@ def _is_another(scene: Scene) -> bool:
 
 
 def held(scene: Scene, event: Looked) -> Transition:
-    """Waits for a person."""
+    """Waits for a person; meanwhile it may become known again where traffic goes."""
+    observed = event.sight.share
+    if scene.state.is_unsure and observed is not None:
+        known = replace(scene.state, share=observed, is_unsure=False)
+        return held(scene.with_state(known), event)
     fresh = event.sight.baseline
     return stay(scene, baseline=fresh) if fresh.pulses else stay(scene)
 
@@ -255,7 +259,7 @@ def begin_trial(scene: Scene, who: str | None) -> State:
         fingerprint=s.fingerprint,
         trial_at=None,
     )
-    return enter(scene, Phase.CHECKING, plan=plan, speculative_misses=0)
+    return enter(scene, Phase.CHECKING, plan=plan)
 
 
 def trial(scene: Scene, event: Looked) -> Transition:

@@ -178,6 +178,7 @@ def end(scene: Scene, phase: Phase, **changes: Any) -> State:
         "ended_at": scene.now,
         "plan": None,
         "share": 0.0,
+        "is_unsure": False,
         "origin": 0.0,
         "why": "",
         "ends": Phase.FAILED,

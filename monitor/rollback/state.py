@@ -91,6 +91,8 @@ class State:
     """Tries of the outstanding act."""
     share: float = 0.0
     """Share of the baseline side that was set last."""
+    is_unsure: bool = False
+    """Whether an act has failed since, and nobody knows what it did."""
     origin: float = 0.0
     """The share that it had before the first step."""
     why: str = ""
@@ -138,8 +140,8 @@ class State:
     def is_moved(self) -> bool:
         """Whether the plan has moved traffic, or may have."""
         acts = self.step is not None and self.step.do in {Do.SHIFT, Do.RESTORE}
-        # What is held is held because of what was moved, also where nobody knows how much.
-        return acts or self.share != self.origin or self.phase in {Phase.TRIAL, Phase.HELD}
+        differs = self.is_unsure or self.share != self.origin
+        return acts or differs or self.phase in {Phase.TRIAL, Phase.HELD}
 
     def to_json(self) -> str:
         """JSON text; a few hundred bytes while nothing is planned."""

@@ -100,6 +100,8 @@ class World:
     applied: Counter[str] = field(default_factory=Counter)
     """How often each act changed anything."""
     fences: list[int] = field(default_factory=list)
+    needless: int = 0
+    """Orders for a share that is set already."""
     router_down: bool = False
     router_lies: bool = False
     router_forgets: bool = False
@@ -128,6 +130,8 @@ class Router:
         return Traffic(self._world.share, f"{100.0 * self._world.share:.0f} % at plain-1")
 
     def shift(self, share: float, act: Act) -> None:
+        if share == self._world.share:
+            self._world.needless += 1
         self._once(act, "shift")
         if not self._world.router_lies and self._world.share != share:
             self._world.share = share

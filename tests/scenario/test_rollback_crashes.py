@@ -123,6 +123,7 @@ def test_without_lease_or_database_nothing_is_done() -> None:
         stage.lease.number, stage.lease.left, stage.book.is_down = 1, 30.0, False
         stage.run(1200.0, until=Phase.DONE)
         assert set(stage.world.applied.values()) == {1}
+        assert stage.world.needless == 0, "where traffic goes is looked at first"
 
 
 def test_what_cannot_be_stored_is_not_done() -> None:

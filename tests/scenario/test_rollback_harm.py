@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from rollback_stage import POLICY, Stage
@@ -11,7 +12,7 @@ from monitor.model import Cause
 from monitor.rollback.evidence import Circumstances
 from monitor.rollback.messages import message
 from monitor.rollback.model import Command, Kind, Order, Phase
-from monitor.rollback.settings import Cure, Limits, Mode, Start
+from monitor.rollback.settings import Cure, Limits, Mode, Start, Verify
 from monitor.weekly import parse_weekly
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
@@ -395,3 +396,75 @@ def test_an_approval_right_after_a_restart_of_the_monitor_is_not_lost() -> None:
     stage.is_watched = True
     stage.run(30 * MINUTE, until=Phase.DONE)
     assert Kind.WITHDRAWN not in stage.told
+
+
+# -- what was moved is never forgotten ---------------------------------------------------------
+
+
+def test_what_is_held_at_all_the_traffic_is_watched_on_when_it_goes_on() -> None:
+    stage = Stage(replace(POLICY, start=Start()))
+    stage.hurt()
+    stage.run(HOUR, until=Phase.DONE)
+    stage.world.speculative.hangs = True
+    stage.run(10 * MINUTE)
+    stage.order(Order.ABORT)
+    stage.run(MINUTE, until=Phase.HELD)
+    stage.order(Order.RUN)
+    stage.run(HOUR, until=Phase.DONE)
+    assert stage.world.share == 1.0
+    stage.world.speculative.hangs, stage.world.baseline.hangs = False, True
+    stage.run(10 * MINUTE, until=Phase.FAILED)
+    assert stage.world.share == 0.0
+
+
+@pytest.mark.parametrize("starts", ["refused", "never up"])
+def test_a_start_in_mid_plan_that_fails_leaves_a_person_with_the_rest(starts: str) -> None:
+    stage = Stage(replace(POLICY, verify=Verify(misses=2000)))
+    stage.hurt()
+    stage.run(20 * MINUTE, until=Phase.HOLDING)
+    stage.world.baseline.page_down = True
+    stage.run(20 * MINUTE, until=Phase.HELD)
+    stage.world.baseline.up, stage.world.baseline.load_seconds = False, 1e9
+    stage.world.router_down = starts == "refused"
+    stage.order(Order.RUN)
+    stage.run(5 * MINUTE, until=Phase.STARTING)
+    stage.run(2 * HOUR, until=Phase.HELD)
+    assert stage.pages[-1].startswith("Held where it is: the baseline side ")
+    assert (stage.executor.state.share, stage.world.share) == (0.1, 0.1)
+
+
+def test_what_may_have_moved_is_not_taken_for_where_it_began() -> None:
+    stage = Stage(replace(POLICY, start=Start()))
+    stage.hurt()
+    stage.run(20 * MINUTE, until=Phase.CHECKING)
+    stage.run(5.0)
+    stage.world.router_forgets = True
+    stage.run(20 * MINUTE, until=Phase.HELD)
+    stage.order(Order.RUN)
+    stage.run(10.0)
+    stage.world.router_forgets = False
+    stage.run(5 * MINUTE, until=Phase.HOLDING)
+    assert stage.executor.state.origin == 0.0
+    stage.order(Order.ABORT)
+    stage.run(MINUTE, until=Phase.ABORTED)
+    assert stage.world.share == 0.0
+
+
+def test_a_cooldown_also_follows_a_proposal_that_nobody_wanted() -> None:
+    stage = Stage(replace(PROPOSE, limits=Limits(per_day=9)))
+    stage.hurt()
+    stage.run(12 * HOUR, tick=30.0)
+    proposed = [news.at for news in stage.book.news if news.kind is Kind.PROPOSED]
+    assert len(proposed) == 4
+    assert all(later - at >= 3 * HOUR for at, later in pairwise(proposed))
+
+
+def test_an_order_to_try_a_dead_side_gives_it_no_traffic() -> None:
+    stage = Stage(replace(POLICY, start=Start()))
+    stage.hurt()
+    stage.run(20 * MINUTE, until=Phase.HOLDING)
+    stage.world.baseline.hangs = stage.world.speculative.hangs = True
+    stage.run(5 * MINUTE, until=Phase.HELD)
+    stage.order(Order.REARM)
+    stage.run(10 * MINUTE)
+    assert (stage.where(), stage.world.share) == (Phase.HELD, 0.1)
