@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import signal
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import requests
-from daemon_process import process
+from daemon_process import Process, process
 from daemon_stage import (
     TOKENS,
     Growing,
@@ -22,7 +23,7 @@ from daemon_stage import (
     target,
 )
 from scrape_peers import Peer
-from sqlalchemy import update
+from sqlalchemy import make_url, update
 
 from monitor.settings import DaemonSettings
 from monitor.store.connect import open_store, writing
@@ -83,6 +84,30 @@ def test_the_second_goes_on_where_the_first_one_stopped(file: str) -> None:
     assert stored_tokens(file, "a") == (TOKENS * (growing.looks - 1), True)
 
 
+def freeze(daemon: Process, database_url: str) -> None:
+    """Stops a daemon where it is, but not while it holds the lock of a SQLite file.
+
+    Nobody can write to a file whose writer is frozen in mid-transaction, and nobody tries to.
+    """
+
+    path = str(make_url(database_url).database)
+
+    def is_frozen_outside_of_a_transaction() -> bool:
+        daemon.signal(signal.SIGSTOP)
+        try:
+            with closing(sqlite3.connect(path, timeout=0.0)) as connection:
+                connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            daemon.signal(signal.SIGCONT)
+            return False
+        return True
+
+    if database_url.startswith("sqlite"):
+        eventually(is_frozen_outside_of_a_transaction)
+    else:
+        daemon.signal(signal.SIGSTOP)
+
+
 def test_a_daemon_that_was_stopped_for_too_long_wakes_up_harmless(database_url: str) -> None:
     growing = Growing()
     with Peer(growing) as peer:
@@ -90,7 +115,7 @@ def test_a_daemon_that_was_stopped_for_too_long_wakes_up_harmless(database_url: 
         with process(database_url, peer, lease=SHORT) as stopped:
             with standing_by(first) as second:
                 eventually(lambda: stored_tokens(database_url, "a")[0] > 0.0)
-                stopped.signal(signal.SIGSTOP)
+                freeze(stopped, database_url)
                 eventually(second.daemon.started.is_set)
                 eventually(lambda: second.rounds("a") >= 3)
                 stopped.signal(signal.SIGCONT)

@@ -136,7 +136,7 @@ def test_a_reader_neither_waits_for_a_writer_nor_stops_it(
 def test_a_lost_database_is_a_store_error(repository: Repository, engine: Engine) -> None:
     repository.register([target("a")], NOON)
     with writing(engine) as connection:
-        connection.exec_driver_sql("DROP TABLE samples")
+        connection.exec_driver_sql("ALTER TABLE samples RENAME TO lost")
     with pytest.raises(StoreError, match="samples") as caught:
         repository.write_round([full_row()])
     assert "\n" not in str(caught.value)
