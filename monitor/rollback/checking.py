@@ -46,7 +46,7 @@ def _compare(scene: Scene, event: Looked) -> Transition:
         return _too_late(scene, event, "it could not be looked at")
     if not first.completions or _is_later(first, now):
         return stay(scene, **looked)
-    precheck, model = scene.policy.precheck, plan.model
+    precheck, model = scene.policy.precheck, plan.model or _named(event.sight.speculative)
     if plan.is_back:
         # How much the speculative side bears is not configured: it has borne all of it. And
         # what a fix has put there may have another name.
@@ -59,6 +59,12 @@ def _compare(scene: Scene, event: Looked) -> Transition:
     if finding.absent and scene.policy.start.can_start and not (plan.is_started or plan.is_back):
         return start_baseline(scene, event, finding.sentence)
     return _too_late(scene, event, finding.sentence, **looked)
+
+
+def _named(side: Side) -> str | None:
+    """The model that a side names in its answers, where its pages do not tell; if it is one."""
+    named = {completion.model for completion in side.completions} - {None}
+    return named.pop() if len(named) == 1 else None
 
 
 def _is_later(first: Side, now: Side) -> bool:
@@ -126,7 +132,9 @@ def _too_late(scene: Scene, event: Looked, sentence: str, **looked: Side) -> Tra
         # The traffic stays where it is, and nobody is hurt.
         state = enter(scene, Phase.DONE, plan=replace(plan, is_back=False), why=sentence)
         said = f"No trial: the speculative side {sentence}"
-        return tell(scene, state, Kind.REFUSED, said, evidence=evidence)
+        # Whoever asked for it may count on it by now.
+        asked = plan.who is not None
+        return tell(scene, state, Kind.REFUSED, said, pages=asked, evidence=evidence)
     if scene.state.is_moved:
         state = hold(scene, sentence)
         said = f"Held where it is: the baseline side cannot take more: {sentence}"

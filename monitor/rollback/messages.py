@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from monitor.alerting.model import Notification, Reason, Severity, State
 from monitor.model import Action
 from monitor.rollback.model import Kind, News, Phase
-from monitor.rollback.settings import Mode
+from monitor.rollback.settings import Cure, Mode
 
 RULE = "rollback"
 """What such notifications have in the place of the name of a rule."""
@@ -35,6 +35,12 @@ _TITLES = {
     Kind.TRIAL: "the speculative side is on trial",
     Kind.RESTORED: "the speculative side serves again",
     Kind.FROZEN: "all rollbacks are frozen",
+}
+_RESTART_TITLES = {
+    Kind.PROPOSED: "a restart of the speculative side is proposed",
+    Kind.APPROVED: "a restart of the speculative side has been approved and begins",
+    Kind.STARTED: "a restart of the speculative side begins",
+    Kind.DONE: "the speculative side has been restarted",
 }
 _TYPE = {
     Phase.PROPOSED: "'monitor rollback approve {0}' lets it go on, 'monitor rollback abort {0}'"
@@ -94,7 +100,7 @@ def message(news: News, before: Told | None) -> Notification | None:
         target="",
         started_at=news.at if before is None else before.started_at,
         ended_at=news.at if over else None,
-        title=f"{news.service}: {_TITLES[news.kind]}",
+        title=f"{news.service}: {_title(news)}",
         sentence=_sentence(news),
         cause=None,
         action=_action(news).value,
@@ -123,6 +129,11 @@ def farewell(service: str, before: Told, at: float) -> Notification:
         action=Action.NONE.value,
         runbook=RUNBOOK,
     )
+
+
+def _title(news: News) -> str:
+    restarts = news.cure is Cure.RESTART
+    return (restarts and _RESTART_TITLES.get(news.kind)) or _TITLES[news.kind]
 
 
 def _sentence(news: News) -> str:

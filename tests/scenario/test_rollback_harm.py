@@ -468,3 +468,40 @@ def test_an_order_to_try_a_dead_side_gives_it_no_traffic() -> None:
     stage.order(Order.REARM)
     stage.run(10 * MINUTE)
     assert (stage.where(), stage.world.share) == (Phase.HELD, 0.1)
+
+
+def test_another_model_gets_no_traffic_where_pages_name_none() -> None:
+    stage = Stage(replace(POLICY, start=Start()))
+    stage.identity = stage.identity._replace(model=None)
+    stage.world.baseline.model = "other/model"
+    stage.hurt()
+    stage.run(20 * MINUTE, until=Phase.BLOCKED)
+    assert "serves other/model instead of" in stage.pages[0]
+
+
+@pytest.mark.parametrize("auto", [True, False])
+def test_whoever_asked_for_a_trial_hears_that_there_is_none(auto: bool) -> None:
+    stage = Stage(replace(POLICY, trial=replace(POLICY.trial, auto=auto)))
+    stage.hurt()
+    stage.run(HOUR, until=Phase.DONE)
+    stage.mend()
+    stage.run(MINUTE)
+    stage.world.speculative.page_down = True
+    if not auto:
+        stage.order(Order.REARM)
+    stage.run(3 * HOUR, tick=30.0)
+    assert stage.last() is Kind.REFUSED
+    assert [page.startswith("No trial: ") for page in stage.pages] == ([] if auto else [True])
+
+
+def test_a_restart_is_not_told_as_a_rollback() -> None:
+    stage = Stage()
+    stage.cause = Cause.UPTIME_DECAY
+    stage.hurt()
+    stage.run(HOUR, until=Phase.RESTARTING)
+    stage.run(HOUR, until=Phase.ARMED)
+    told = [message(news, None) for news in stage.book.news]
+    assert [found.title for found in told if found is not None] == [
+        "chat: a restart of the speculative side begins",
+        "chat: the speculative side has been restarted",
+    ]
