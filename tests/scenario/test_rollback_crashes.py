@@ -96,6 +96,7 @@ def test_a_crash_at_any_point_changes_nothing(story: object, part: int) -> None:
         assert stage.restarts == 1, at
         assert end_of(stage) == end_of(whole), at
         assert stage.world.fences == sorted(stage.world.fences)
+        assert stage.world.needless == 0, (at, "where traffic goes is looked at first")
 
 
 def test_a_process_that_wakes_up_late_does_nothing() -> None:
@@ -123,7 +124,6 @@ def test_without_lease_or_database_nothing_is_done() -> None:
         stage.lease.number, stage.lease.left, stage.book.is_down = 1, 30.0, False
         stage.run(1200.0, until=Phase.DONE)
         assert set(stage.world.applied.values()) == {1}
-        assert stage.world.needless == 0, "where traffic goes is looked at first"
 
 
 def test_what_cannot_be_stored_is_not_done() -> None:
