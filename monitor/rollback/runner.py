@@ -117,6 +117,7 @@ class Runner:
 
     def sweep(self) -> None:
         """Turns each service about which nothing is in progress, and looks at all together."""
+        self._guarded(self._recall)
         for service in sorted(self._active):
             thread = self._threads.get(service)
             if self._stopping.is_set() or (thread is not None and thread.is_alive()):
@@ -131,11 +132,20 @@ class Runner:
                 )
                 self._threads[service] = thread
                 thread.start()
+        self._guarded(self._survey)
+
+    def _guarded(self, look: Callable[[], object]) -> None:
         try:
-            self._survey()
+            look()
             self._problems.pop(FLEET, None)
         except StoreError as error:
             self._failed(FLEET, str(error))
+
+    def _brake(self) -> str | None:
+        """Why nothing may begin or go on, as an executor sees it."""
+        if self._fence is None or self._fence != self._lease.fence():
+            return "it is not known yet whether all rollbacks are frozen"
+        return self.frozen
 
     def _make(self, service: str, gear: Gear) -> Executor:
         return Executor(
@@ -145,7 +155,7 @@ class Runner:
             lease=self._lease,
             clock=self._clock,
             now=self._now,
-            frozen=lambda: self.frozen,
+            frozen=self._brake,
         )
 
     def _run(self) -> None:
@@ -187,14 +197,9 @@ class Runner:
 
     def _survey(self) -> None:
         """Looks at all services together, and takes the orders about all of them."""
-        fence = self._lease.fence()
-        if fence is None or self._lease.remaining() <= 0.0:
-            self._fence = None
+        fence = self._recall()
+        if fence is None:
             return
-        if fence != self._fence:
-            text = self._journal.load(FLEET)
-            self._fleet = Fleet() if text is None else Fleet.from_json(text)
-            self._fence = fence
         now = self._now()
         hurt = {name: executor.is_hurt for name, executor in self.executors.items()}
         fleet, news = survey(self._fleet, hurt, self._policy, now)
@@ -203,6 +208,17 @@ class Runner:
             fleet, told = answer(fleet, command, now)
             news, taken = (*news, *told), [*taken, command.id]
         self._keep(fleet, news, tuple(taken), fence)
+
+    def _recall(self) -> int | None:
+        """Reads what is stored of all services, under a new lease; its number while it is held."""
+        fence = self._lease.fence()
+        if fence is None or self._lease.remaining() <= 0.0:
+            self._fence = None
+        elif fence != self._fence:
+            text = self._journal.load(FLEET)
+            self._fleet = Fleet() if text is None else Fleet.from_json(text)
+            self._fence = fence
+        return self._fence
 
     def _keep(
         self, fleet: Fleet, news: tuple[News, ...], taken: tuple[str, ...], fence: int

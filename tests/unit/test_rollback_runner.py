@@ -89,6 +89,24 @@ def test_many_hurt_services_freeze_all_until_somebody_lifts_it() -> None:
     ]  # fmt: skip
 
 
+def test_nothing_begins_before_it_is_known_whether_all_is_frozen() -> None:
+    hall = Hall()
+    hall.minutes(10, "chat", "code", "mail")
+    hall.begin()
+    # The thread of a service may be faster than the look at all of them.
+    other = hall.runner.executors["search"]
+    for _ in range(10):
+        hall.clock.advance(60.0)
+        other.take(bad(hall.clock.utc(), "search-1"))
+        other.turn()
+    assert other.state.phase is Phase.ARMED
+    hall.begin()
+    hall.book.states[FLEET] = "{"
+    hall.minutes(10, "search")
+    assert hall.runner.executors["search"].state.phase is Phase.ARMED
+    assert hall.runner.errors[FLEET]
+
+
 def test_a_restart_makes_no_crowd_of_those_that_were_hurt_one_after_the_other() -> None:
     hall = Hall()
     hall.minutes(10, "chat")
