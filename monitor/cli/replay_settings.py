@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from monitor.alerting.rules import Rule
 from monitor.alerting.ruleset import load_rules
+from monitor.config.files import decode, read_limited
 from monitor.config.problems import did_you_mean
 from monitor.config.rollback import Rollback, Votes
+from monitor.config.yaml_tree import YamlError, parse_yaml
 from monitor.model import ConfigError
 from monitor.replay.variant import Variant
 from monitor.rollback.settings import Policy
@@ -24,6 +25,7 @@ _VOTES = tuple(name for name in Votes.model_fields if name not in ("rules", "cur
 NAMES = (*_JUDGED, *_VOTES, *_LIMITS)
 """What can be set and swept."""
 MOST_STEPS = 100
+_LARGEST = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,22 +62,33 @@ def build_variant(
         key, equals, value = text.partition("=")
         if not equals:
             raise ConfigError(f"{text!r} is not of the form NAME=VALUE, such as threshold=0.3")
-        variant = with_setting(variant, key.strip(), value)
-    return variant
+        variant = _with(variant, key.strip(), value)
+    return _checked(variant)
 
 
 def with_setting(variant: Variant, name: str, value: object) -> Variant:
     """The same with one setting changed; it applies to all services."""
+    return _checked(_with(variant, name, value))
+
+
+def _with(variant: Variant, name: str, value: object) -> Variant:
     name = name.removeprefix("votes.")
     if name not in NAMES:
         raise ConfigError(f"there is no setting {name[:40]!r}; {did_you_mean(name, NAMES)}")
-    read = yaml.safe_load(value) if isinstance(value, str) else value
+    read = _scalar(name, value) if isinstance(value, str) else value
     if name in _JUDGED:
         if isinstance(read, bool) or not isinstance(read, int | float) or not 0.0 < read < 1.0:
             raise ConfigError(f"{name} must be a number between 0 and 1")
         judged: dict[str, Any] = {name: float(read)}
         return replace(variant, **judged)
     return variant.with_policies(_change(name, read))
+
+
+def _scalar(name: str, text: str) -> object:
+    try:
+        return parse_yaml(f"value: {text}").data["value"]
+    except (YamlError, KeyError):
+        raise ConfigError(f"{name} is no plain value") from None
 
 
 def _change(name: str, value: object) -> Callable[[Policy], Policy]:
@@ -91,17 +104,28 @@ def _change(name: str, value: object) -> Callable[[Policy], Policy]:
 
 def _read_policy(path: Path) -> Policy:
     try:
-        document = yaml.safe_load(path.read_text("utf-8"))
-        if not isinstance(document, dict):
-            raise ConfigError(f"{path}: must hold the keys of a service's rollback section")
+        document = parse_yaml(decode(read_limited(path, _LARGEST))).data
         return Rollback.model_validate(document.get("rollback", document)).policy()
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError):
-        raise ConfigError(f"{path}: is not YAML") from None
+    except YamlError as error:
+        raise ConfigError(f"{path}: {error.problems[0].message}") from None
     except ValidationError as error:
         key = ".".join(map(str, error.errors()[0]["loc"]))
         raise ConfigError(f"{path}: {key} {_why(error)}") from None
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}") from None
+
+
+def _checked(variant: Variant) -> Variant:
+    """Refuses votes that can never be enough: they would look like a quiet past."""
+    for policy in (variant.policy, *variant.policies.values()):
+        votes = policy.voting
+        if votes.needed > votes.of:
+            raise ConfigError(f"needed must not be more than of, which is {votes.of}")
+        if (votes.needed - 1) * votes.spacing >= votes.within:
+            raise ConfigError(
+                "within is too short for so many windows with that spacing: nothing would vote"
+            )
+    return variant
 
 
 def _why(error: ValidationError) -> str:

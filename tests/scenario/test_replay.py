@@ -214,6 +214,10 @@ MISTAKES = {
     ("--set", "threshold=2"): "threshold must be a number between 0 and 1",
     ("--set", "needed=none"): "needed Input should be a valid integer",
     ("--set", "needed"): "is not of the form NAME=VALUE",
+    ("--set", "needed={"): "needed is no plain value",
+    ("--set", "needed=9", "--set", "of=3"): "needed must not be more than of, which is 3",
+    ("--set", "within=1m"): "within is too short for so many windows",
+    ("--sweep", "needed=2:90:4"): "needed must not be more than of",
     ("--policy", "/nowhere.yaml"): "/nowhere.yaml: cannot be read",
     ("--rules", "/nowhere.yaml"): "/nowhere.yaml",
     ("--service", "kimi"): "there is no service 'kimi'",
@@ -228,6 +232,28 @@ def test_mistakes_are_one_line(invoke: Invoke) -> None:
         assert (code, out) == (2, "")
         assert message in err
         assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("[" * 50_000, "is nested too deeply"),
+        ("!!python/object/apply:os.system [id]", "has a tag"),
+        ("\x00", "holds a control character"),
+        ("[1, 2]", "must be a mapping"),
+        ("", "policy.yaml: "),
+        ("votes: {needed: 9, of: 3}", "needed must not be more than of, which is 3"),
+    ],
+)
+def test_a_policy_file_that_is_wrong_is_one_line(
+    invoke: Invoke, tmp_path: Path, content: str, message: str
+) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_text(content)
+    code, out, err = invoke("--policy", str(path))
+    assert (code, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1
 
 
 def test_nothing_is_written(invoke: Invoke, repository: Repository) -> None:
