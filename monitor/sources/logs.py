@@ -25,7 +25,9 @@ from monitor.model import ConfigError, Engine
 
 BLOCK_BYTES = 1 << 20
 LONGEST_LINE = 1 << 20
-_ROTATED = re.compile(r"^(?P<base>.+?)\.(?P<number>\d{1,4})(?:\.(?:gz|zst|bz2|xz))?$")
+_PACKED = r"(?:\.(?:gz|zst|bz2|xz))?$"
+_NUMBERED = re.compile(r"\.(\d{1,4})" + _PACKED)
+_DATED = re.compile(r"[-._](\d{4}-?\d\d-?\d\d(?:[-_T.]?\d\d[-:]?\d\d(?:[-:]?\d\d)?)?)" + _PACKED)
 _DAMAGE = (OSError, EOFError, zlib.error, lzma.LZMAError, zstandard.ZstdError)
 
 
@@ -163,19 +165,23 @@ def _marked(text: bytes, cut: int) -> Iterator[bytes]:
 
 
 def in_order(paths: Sequence[Path]) -> list[Path]:
-    """Files of one rotated log by their numbers, the oldest first; all others as given.
+    """Files of one rotated log by their dates or numbers, the oldest first; all others as given.
 
     A folder stands for the files in it.
     """
     files: list[Path] = []
     for path in paths:
         files += sorted(p for p in path.iterdir() if p.is_file()) if path.is_dir() else [path]
-    return sorted(files, key=_age, reverse=True)
+    return sorted(files, key=_place)
 
 
-def _age(path: Path) -> int:
-    match = _ROTATED.match(path.name)
-    return int(match["number"]) if match else 0
+def _place(path: Path) -> tuple[int, int]:
+    """Dated files by their dates, then numbered ones from the highest, then those without."""
+    dated = _DATED.search(path.name)
+    if dated is not None:
+        return 0, int(re.sub(r"\D", "", dated[1]).ljust(14, "0"))
+    numbered = _NUMBERED.search(path.name)
+    return (1, -int(numbered[1])) if numbered else (2, 0)
 
 
 def _size(path: Path) -> int:

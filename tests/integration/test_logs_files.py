@@ -70,6 +70,24 @@ def test_rotated_files_are_one_log_the_oldest_first(plain: Path, tmp_path: Path)
     assert [p.name for p in in_order([folder])] == ["s.log.2.gz", "s.log.1", "s.log"]
 
 
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("s.log-20231114.gz", "s.log-20231115", "s.log"),
+        ("s.log.2023-11-14", "s.log.2023-11-15", "s.log"),
+        ("s.log-20231114", "s.log-20231114-1200.zst", "s.log"),
+        ("s.log.20231114", "s.log.20231115", "s.log"),
+        ("s.log.20260101", "s.log.1", "s.log"),
+    ],
+)
+def test_files_that_were_rotated_by_date_are_read_by_date(
+    tmp_path: Path, names: tuple[str, ...]
+) -> None:
+    for name in names:
+        (tmp_path / name).write_bytes(b"")
+    assert tuple(path.name for path in in_order([tmp_path])) == names
+
+
 def test_a_damaged_file_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
     cut = tmp_path / "cut.gz"
     cut.write_bytes(gzip.compress(LOG)[:-600])

@@ -82,6 +82,15 @@ def test_engines_are_told_apart_by_the_line_before() -> None:
     assert {i.label: i.counts.draft_tokens for i in counted} == {"0": 1200, "1": 1100}
 
 
+def test_windows_that_come_again_where_files_overlap_are_counted_once() -> None:
+    windows = [line for second in range(10, 310, 10) for line in pair(second)]
+    skipped = Counter[str]()
+    again = read([*windows, *windows, *pair(310)], skipped=skipped)
+    once = read([*windows, *pair(310)])
+    assert again[-1].readings == once[-1].readings
+    assert skipped["window that is there twice"] > 0
+
+
 def test_a_restart_is_counted_once_and_nothing_is_lost_on_either_side() -> None:
     samples = read("vllm-restart")
     counted = increments(samples)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
@@ -35,6 +35,7 @@ _APART = 2.5
 _LATE = 60.0
 """A window that ends this long before the last one is not of this place in the log."""
 _MOMENT = 1e-3
+_MOST_KNOWN = 1000
 
 
 class LogReader:
@@ -128,6 +129,8 @@ class _Totals:
     """The time of the last sample."""
     _served: bool = False
     """Whether anything was counted since the last start."""
+    _known: deque[LogWindow] = field(default_factory=lambda: deque(maxlen=_MOST_KNOWN))
+    """The last windows: where files overlap, some of them come again."""
 
     def take(self, event: Event) -> Iterator[Sample]:
         """Samples that are complete now that this event came."""
@@ -139,11 +142,23 @@ class _Totals:
         if event.end < last - _LATE:
             self.skipped["window out of order"] += 1
             return
+        if self._knows(event):
+            self.skipped["window that is there twice"] += 1
+            return
         # A window that came too late for its own sample is part of the next one.
         first = min((w.end for w in self._batch if w.end > last), default=inf)
         if event.end > first + _TOGETHER:
             yield from self.finish()
         self._batch.append(event)
+
+    def _knows(self, window: LogWindow) -> bool:
+        known = self._known
+        while known and known[0].end < window.end - 2.0 * _LATE:
+            known.popleft()
+        if window in known:
+            return True
+        known.append(window)
+        return False
 
     def finish(self) -> Iterator[Sample]:
         """The sample of the windows that wait."""
