@@ -17,7 +17,7 @@ from monitor.baselines.documents import baseline_document, level_document
 from monitor.baselines.prompts import read_prompts
 from monitor.baselines.recorder import Plan, Recorder, RefusedError
 from monitor.baselines.runs import points_of
-from monitor.baselines.stream import HttpTransport, Request, first_model
+from monitor.baselines.stream import HttpTransport, Request, RequestError, first_model
 from monitor.cli import exits
 from monitor.cli.baseline_new import (
     ActivateOption,
@@ -179,7 +179,7 @@ class _Load:
         transport = HttpTransport(self._base, timeout=ladder.timeout, api_key=self._secret)
         with closing(transport), closing(self._scraper):
             self._look()
-            self.model = first_model(transport) if model == AUTO else model
+            self.model = self._first_model(transport) if model == AUTO else model
             request = Request(self.model, output_tokens, chat=endpoint is Endpoint.CHAT)
             if endpoint is Endpoint.AUTO:
                 request = choose_path(
@@ -194,6 +194,12 @@ class _Load:
                 before=lambda level: print_error(f"concurrency {level} ..."),
                 after=lambda _: self._look(),
             )
+
+    def _first_model(self, transport: HttpTransport) -> str:
+        try:
+            return first_model(transport)
+        except RequestError as error:
+            raise ConfigError(f"{default_target_name(self._base)}: {error}") from None
 
     def _look(self) -> None:
         try:

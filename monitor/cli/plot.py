@@ -15,6 +15,8 @@ _HEIGHT = 10
 _ROOM = 9
 """Columns in front of the plot, for the labels of its axis."""
 _CLOCK_TICKS = 5
+_MINUTES_SUFFICE = 600.0
+"""Seconds from which on labels without seconds tell times apart."""
 
 
 class _Signs(NamedTuple):
@@ -124,10 +126,12 @@ def _framed(
 def _clock_ticks(span: tuple[float, float], x_of: _Scale) -> str:
     """Times of day, UTC, below the axis."""
     cells = [" "] * (_WIDTH + 8)
+    # A few minutes would have the same label all along.
+    form = "%H:%M" if span[1] - span[0] >= _MINUTES_SUFFICE else "%H:%M:%S"
     for number in range(_CLOCK_TICKS):
         at = span[0] + (span[1] - span[0]) * number / (_CLOCK_TICKS - 1)
-        label = datetime.fromtimestamp(at, UTC).strftime("%H:%M")
-        column = min(x_of(at), _WIDTH - len(label))
+        label = datetime.fromtimestamp(at, UTC).strftime(form)
+        column = min(x_of(at), _WIDTH + 2 - len(label))
         cells[column : column + len(label)] = label
     return " " * _ROOM + "".join(cells).rstrip()
 

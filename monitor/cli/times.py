@@ -11,15 +11,18 @@ _EPOCH = re.compile(r"\d{1,11}(?:\.\d+)?", re.ASCII)
 _RELATIVE = re.compile(r"-(\S+)")
 
 
-def parse_time(text: str) -> float:
-    """Seconds since the epoch from ISO 8601 with a zone, or from epoch seconds."""
+def parse_time(text: str, *, also: str = "") -> float:
+    """Seconds since the epoch from ISO 8601 with a zone, or from epoch seconds.
+
+    ``also`` is what else the caller understands, for the message of a ``ValueError``.
+    """
     if _EPOCH.fullmatch(text):
         return float(text)
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise ValueError(
-            "is not a time: write 2026-11-29T14:00:00Z or seconds since the epoch"
+            f"is not a time: write 2026-11-29T14:00:00Z{also} or seconds since the epoch"
         ) from None
     if moment.tzinfo is None:
         raise ValueError("has no time zone: add Z for UTC or +01:00")
@@ -31,4 +34,6 @@ def parse_point(text: str, now: float) -> float:
     if text == "now":
         return now
     relative = _RELATIVE.fullmatch(text)
-    return now - parse_duration(relative[1]) if relative else parse_time(text)
+    if relative:
+        return now - parse_duration(relative[1])
+    return parse_time(text, also=", now, -2h")

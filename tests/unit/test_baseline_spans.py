@@ -20,7 +20,7 @@ from monitor.baselines.spans import (
     totals,
 )
 from monitor.check import Look
-from monitor.cli.plot import plot
+from monitor.cli.plot import plot, plot_over_time
 from monitor.health.baseline import Baseline, BaselinePoint
 from monitor.model import Counts, Engine, Estimate, Identity, Increment, PageError
 from monitor.pipeline import Page
@@ -274,6 +274,13 @@ def test_two_curves_without_a_load_in_common() -> None:
         "the curves share no load: plain covers 1 to 1, plain#2 8 to 8",
         "they were measured on different kinds of server",
     )
+
+
+def test_times_below_a_plot_can_be_told_apart() -> None:
+    for seconds, ends in ((60.0, ("00:00:00", "00:01:00")), (7200.0, ("00:00", "02:00"))):
+        ticks = plot_over_time([(1.0, 0.5)], (0.0, seconds), unit="%").splitlines()[-1].split()
+        assert (ticks[0], ticks[-1]) == ends
+        assert len(set(ticks)) == 5
 
 
 def test_plot(monkeypatch: pytest.MonkeyPatch) -> None:

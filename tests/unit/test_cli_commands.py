@@ -290,6 +290,8 @@ def test_times_may_be_relative() -> None:
     assert parse_point("1700000000", 7) == 1.7e9
     with pytest.raises(ValueError, match="no time zone"):
         parse_point("2026-11-29T14:00:00", 7)
+    with pytest.raises(ValueError, match=r"write 2026-11-29T14:00:00Z, now, -2h or seconds"):
+        parse_point("yesterday", 7)
 
 
 def test_text_of_others_is_made_harmless() -> None:
