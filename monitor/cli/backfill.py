@@ -157,6 +157,7 @@ def pages(
     span = _span(start, end)
     setting = read_setting(config, database)
     naming = setting.naming(service=service, target=target)
+    _look_for(path)
     source = PagesSource(target, path, checked("--select", matchers_in, select or []))
     return run_backfill(
         setting,
@@ -210,6 +211,7 @@ def logs(
     naming = setting.naming(service=service, target=target)
     kind = checked("--engine", parse_engine, engine)
     known = naming.settings([target])[target]
+    _look_for(*files)
     piped = Path(STDIN) in files
     source = LogFiles(
         in_order(files),
@@ -313,3 +315,10 @@ def _span(start: str | None, end: str) -> tuple[float, float]:
     if first >= last:
         raise ConfigError("--start must lie before --end")
     return first, last
+
+
+def _look_for(*paths: Path) -> None:
+    """Refuses what is not there, before a target of which nothing is known is stored for it."""
+    for path in paths:
+        if path != Path(STDIN) and not path.exists():
+            raise ConfigError(f"{path}: no such file or folder")

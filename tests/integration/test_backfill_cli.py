@@ -121,7 +121,7 @@ def test_a_span_of_a_dump_is_taken(folder: Path, capsys: pytest.CaptureFixture[s
             ["prometheus", "http://x", "--start", "-1h", "--password-env", "HOME"],
             "--password-file and --password-env need --username",
         ),
-        (["logs", "none", "--target", "t"], "none: No such file or directory"),
+        (["logs", "none", "--target", "t"], "none: no such file or folder"),
         (["logs", ".", "--target", "t", "--tz", "Mars"], "--tz 'Mars' is no time zone"),
         (["nonsense"], "no such command 'nonsense'"),
     ],
@@ -134,6 +134,13 @@ def test_a_mistake_is_one_line(
     assert message in said
     assert said.startswith("monitor: ")
     assert said.count("\n") == 0
+
+
+@pytest.mark.parametrize("kind", ["pages", "logs"])
+@pytest.mark.usefixtures("folder")
+def test_what_is_not_there_leaves_no_target_behind(kind: str) -> None:
+    assert run(["backfill", kind, "none", "--target", "t"]) == 2
+    assert not Path("monitor.db").exists()
 
 
 LINE = (
