@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -42,6 +43,11 @@ def demo(
 ) -> int:
     """Watch a real incident unfold, 20 times as fast: needs nothing but Python."""
     configure(as_json=False, level=log_level)
+    # Whoever ends it in another way than by Ctrl-C leaves nothing behind either.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # Under nohup a terminal that is closed ends nothing.
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="monitor-demo-") as folder:
         database = f"sqlite:///{Path(folder) / 'demo.db'}"
         play = Demo(database, _tell, port=port)
@@ -64,8 +70,8 @@ def _introduce(address: str, database: str) -> None:
 def _conclude(play: Demo, address: str, database: str, *, passed: bool, once: bool) -> None:
     if passed:
         print_text(
-            "\nThe daemon saw both collapses, alerted, and moved the traffic of one service to "
-            "its plain server."
+            "\nThe daemon saw both collapses, alerted, and moved the traffic of one service\n"
+            "to its plain server."
         )
     else:
         print_text("\nNot all came that was expected.")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -41,6 +44,19 @@ def test_the_incident_is_seen_for_what_it_is_and_traffic_moved(tmp_path: Path) -
     assert "code: the router gives 100 % of the requests to plain" in texts
     assert texts[-1].startswith("code: clients wait ")
     assert texts[-1].endswith(" requests 0 failed")
+
+
+def test_it_leaves_nothing_behind_when_it_is_terminated(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "from monitor.cli import main; main()", "demo"]
+    environment = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True) as demo:
+        assert demo.stdout is not None
+        assert any("database" in line for line in demo.stdout)
+        assert list(tmp_path.glob("monitor-demo-*"))
+        demo.terminate()
+        demo.communicate()
+    assert demo.returncode == 130
+    assert not list(tmp_path.glob("monitor-demo-*"))
 
 
 def test_the_tape_is_whole_and_small() -> None:
