@@ -47,14 +47,16 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def commands() -> Iterator[tuple[str, list[str]]]:
-    """All commands in blocks of the pages, each with its page, without what a shell takes."""
+    """All commands of the pages, each with its page, without what a shell takes."""
     for page in PAGES:
-        for _, fenced, indented in BLOCK.findall(page.read_text("utf-8")):
+        text = page.read_text("utf-8")
+        for _, fenced, indented in BLOCK.findall(text):
             for line in (fenced or indented).replace("\\\n", " ").splitlines():
                 found = re.search(r"^\s*(?:\$ |[^#|]*\| )?(?:\.venv/bin/)?monitor (\w.*)$", line)
                 if found:
-                    text = re.split(r" [#|>]| {3,}", found[1])[0]
-                    yield page.name, shlex.split(text)
+                    yield page.name, shlex.split(re.split(r" [#|>]| {3,}", found[1])[0])
+        for inline in re.findall(r"`monitor (\w[^`]*)`", re.sub(BLOCK, "", text)):
+            yield page.name, inline.replace("\n", " ").split()
 
 
 def test_commands_and_their_options_exist() -> None:
