@@ -191,8 +191,7 @@ def why_no_speedup(facts: Facts) -> str:
     if not facts.baseline_matches:
         return f"the baseline {baseline.name} was measured on another kind of server"
     if facts.counts.uncompared_seconds > facts.counts.compared_seconds:
-        low, high = baseline.running_range
-        return f"the baseline {baseline.name} covers {low:.0f}–{high:.0f} running requests only"
+        return f"{words.covered(baseline)} only"
     return "no latency to compare with the baseline"
 
 

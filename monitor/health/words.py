@@ -27,6 +27,18 @@ def percent(share: float) -> str:
     return f"{value:.0f} %" if value >= 10.0 or value == 0.0 else f"{value:.1f} %"  # noqa: PLR2004
 
 
+def running(load: float) -> str:
+    """Running requests; with a decimal where 3.6 and 4.2 would read the same."""
+    return f"{load:.0f}" if load >= 10.0 else f"{load:.1f}".removesuffix(".0")  # noqa: PLR2004
+
+
+def covered(baseline: Baseline) -> str:
+    """The loads that a baseline knows."""
+    low, high = (running(load) for load in baseline.running_range)
+    loads = low if low == high else f"{low}–{high}"
+    return f"the baseline {baseline.name} covers {loads} running requests"
+
+
 def duration(seconds: float) -> str:
     """A span of time as a person would say it."""
     for unit, name in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min")):
@@ -222,10 +234,6 @@ def _why_unproven(facts: Unproven) -> str:
     if not facts.baseline_matches:
         return f"the baseline {facts.baseline.name} was measured on another kind of server"
     if facts.outside:
-        low, high = facts.baseline.running_range
-        load = f"{facts.load.running:.0f}" if facts.load.running is not None else "this many"
-        return (
-            f"the baseline {facts.baseline.name} covers {low:.0f}–{high:.0f} running requests,"
-            f" not {load}"
-        )
+        load = "this many" if facts.load.running is None else running(facts.load.running)
+        return f"{covered(facts.baseline)}, not {load}"
     return "the page has no latency to compare with the baseline"
