@@ -12,6 +12,8 @@ from monitor.cli.render import format_estimate, format_moment, named_rows, print
 from monitor.cli.render_status import format_age
 from monitor.report import iso
 from monitor.rollback.messages import what_to_type
+from monitor.rollback.model import Phase
+from monitor.rollback.settings import Mode
 
 Document = Mapping[str, Any]
 
@@ -49,7 +51,10 @@ def _service(service: Document, now: float) -> Iterator[Text | Padding]:
     yield line
     if service["why"]:
         yield Padding(text(service["why"]), (0, 0, 0, 2))
-    if hint := what_to_type(state, service["service"]):
+    # What is only observed waits for nobody.
+    is_observed = state == Phase.PROPOSED and service["mode"] == Mode.OBSERVE
+    hint = "" if is_observed else what_to_type(state, service["service"])
+    if hint:
         yield Padding(text(hint, "dim", limit=400), (0, 0, 0, 2))
 
 
