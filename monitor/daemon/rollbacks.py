@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Generic, TypeVar
 
 import structlog
@@ -13,12 +13,14 @@ from monitor.alerting.silences import Silence
 from monitor.clock import Clock
 from monitor.daemon.evidence import Evidence
 from monitor.health.baseline import Baseline
+from monitor.model import StoreError
 from monitor.rollback.actuators.nowhere import Nowhere
 from monitor.rollback.asks import attainable
 from monitor.rollback.evidence import Circumstances, Look
+from monitor.rollback.fleet import FLEET
 from monitor.rollback.hands import Gear
 from monitor.rollback.messages import RULE
-from monitor.rollback.model import Command, Phase
+from monitor.rollback.model import IDLE, Command, Phase
 from monitor.rollback.ports import Lease, Record
 from monitor.rollback.probe import ServiceProbe
 from monitor.rollback.runner import Runner
@@ -75,6 +77,7 @@ class Rollbacks:
     ) -> None:
         self._clock = clock
         self._now = now
+        self._store = repository.rollbacks
         self._evidence = Evidence(baseline_of)
         self._silences: _Fresh[Sequence[Silence]] = _Fresh(
             lambda: repository.alerts.silences.current(now()), SILENCE_SECONDS, clock
@@ -98,11 +101,22 @@ class Rollbacks:
             name: [target.name for target in side[Role.SPECULATIVE]]
             for name, side in sides.items()
         }
-        for name, executor in self._runner.executors.items():
-            if name not in sides and executor.state.plan is not None:
-                _log.warning("a rollback stays where it is: no such service now", service=name)
+        self._warn_of_those_left(sides.keys())
         gears = {name: self._gear(name, given[name], side) for name, side in sides.items()}
         self._runner.use(gears, settings.freeze)
+
+    def _warn_of_those_left(self, services: Collection[str]) -> None:
+        """Names plans in progress of services that are configured no more: nobody watches them."""
+        try:
+            known = self._store.states()
+        except StoreError:
+            return  # Whoever needs the database next says so.
+        for name, stored in known.items():
+            if name not in {FLEET, *services} and stored.phase not in IDLE:
+                _log.warning(
+                    "a rollback stays where it is, and is watched no more: no such service now",
+                    service=name, plan=stored.plan, phase=stored.phase,
+                )  # fmt: skip
 
     def start(self) -> None:
         """Begins to act upon what is stored and seen."""

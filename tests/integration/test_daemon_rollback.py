@@ -12,6 +12,7 @@ import pytest
 from daemon_stage import Running, eventually, running
 from rollback_world import POLICY, START, World, clock, world
 from sqlalchemy import Engine
+from structlog.testing import capture_logs
 
 from monitor.alerting.routes import Routing, parse_matcher
 from monitor.alerting.silences import Silence
@@ -129,6 +130,23 @@ def test_a_plan_in_progress_goes_on_over_a_reload(place: World, database: str) -
         stage.daemon.reload()
         reaches(stage, Phase.DONE)
     assert [order["share"] for order in place.hook.orders] == [0.5, 1.0]
+
+
+def test_a_plan_of_a_service_that_is_gone_is_named_at_the_start(
+    place: World, database: str
+) -> None:
+    first = place.settings(database, replace(POLICY, mode=Mode.PROPOSE))
+    with watched(first) as (stage, _):
+        reaches(stage, Phase.PROPOSED)
+    renamed = replace(
+        first,
+        targets=tuple(replace(target, service="talk") for target in first.targets),
+        rollbacks={"talk": first.rollbacks["chat"]},
+    )
+    with capture_logs() as logs, running(renamed, clock=clock(time.time())):
+        pass
+    (line,) = [log for log in logs if "watched no more" in log["event"]]
+    assert (line["service"], line["phase"]) == ("chat", "proposed")
 
 
 def test_a_silence_that_holds_rollbacks_keeps_all_where_it_is(place: World, database: str) -> None:
