@@ -11,10 +11,10 @@ from typing import Any, Protocol
 from monitor.backfill.looks import Look
 from monitor.model import Increment
 from monitor.settings import TargetSettings
-from monitor.store.alerts import AlertNews
 from monitor.store.backfill import Filled
 from monitor.store.cover import Cover, Stretch
 from monitor.store.rows import RoundRow, StoredState
+from monitor.store.standing import AlertNews
 from monitor.turn.turn import Outcome, Turn
 
 PRIMERS = 20

@@ -14,9 +14,9 @@ from monitor.daemon.worker import Worker
 from monitor.model import Increment, StoreError
 from monitor.rollback.ports import Lease
 from monitor.settings import DaemonSettings, TargetSettings
-from monitor.store.alerts import AlertNews
 from monitor.store.repository import Repository
 from monitor.store.rows import RoundRow, StoredState, TargetStatus
+from monitor.store.standing import AlertNews
 from monitor.store.upkeep import Upkeep
 from monitor.turn.alerts import closing
 from monitor.turn.curves import Curves

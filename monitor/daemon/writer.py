@@ -11,8 +11,8 @@ from typing import Protocol, TypeVar
 import structlog
 
 from monitor.clock import Clock
+from monitor.daemon.backlog import Backlog
 from monitor.model import StoreError
-from monitor.store.alerts import NO_NEWS
 from monitor.store.rows import RoundRow
 
 FLUSH_SECONDS = 1.0
@@ -38,9 +38,7 @@ class Store(Protocol):
 class Writer:
     """Collects rows from all threads and writes them in one transaction.
 
-    While the database is away, rows wait here; the oldest are dropped when there are too
-    many, because what is going on now matters more than what went on then. Those with news of
-    alerts are kept: there are few of them.
+    While the database is away, rows wait here: see ``Backlog`` for what is kept of them.
     """
 
     def __init__(
@@ -52,14 +50,13 @@ class Writer:
         errand: Callable[[], bool] = lambda: False,
     ) -> None:
         self.written = 0
-        self.dropped = 0
         self.errors = 0
         self._store = store
         self._clock = clock
-        self._max_rows = max_rows
         self._errand = errand
         self._errand_at: float | None = None
-        self._rows: deque[RoundRow] = deque()
+        self._unwritable = 0
+        self._rows = Backlog(max_rows)
         self._lock = threading.Lock()
         self._calls: deque[Callable[[], None]] = deque()
         self._wake = threading.Event()
@@ -73,6 +70,11 @@ class Writer:
     def queued(self) -> int:
         """Rows that are not written yet."""
         return len(self._rows)
+
+    @property
+    def dropped(self) -> int:
+        """Rows that were lost: there were too many, or they could not be written."""
+        return self._rows.dropped + self._unwritable
 
     def age(self) -> float:
         """Seconds since the database last took something, or since the start."""
@@ -89,8 +91,7 @@ class Writer:
     def put(self, row: RoundRow) -> None:
         """Takes a row; never blocks."""
         with self._lock:
-            self._rows.append(row)
-            self._trim()
+            self._rows.put(row)
 
     def call(self, function: Callable[[], T], *, timeout: float) -> T:
         """Runs ``function`` in the writing thread, after what waits now has been written.
@@ -180,29 +181,12 @@ class Writer:
 
     def _take(self) -> list[RoundRow]:
         with self._lock:
-            count = min(len(self._rows), MAX_BATCH)
-            batch = [self._rows.popleft() for _ in range(count)]
+            batch = self._rows.take(MAX_BATCH)
         return [row for row in batch if row.target in self._known]
 
     def _put_back(self, batch: list[RoundRow]) -> None:
         with self._lock:
-            self._rows.extendleft(reversed(batch))
-            self._trim()
-
-    def _trim(self) -> None:
-        """Drops the oldest rows that are too many, but none with news of alerts or orders.
-
-        A figure that is missing is a gap; news that is missing is told to nobody, ever.
-        """
-        excess, kept = len(self._rows) - self._max_rows, []
-        while excess > 0 and self._rows:
-            row = self._rows.popleft()
-            if row.alerts is not NO_NEWS or row.obeyed:
-                kept.append(row)
-            else:
-                self.dropped += 1
-                excess -= 1
-        self._rows.extendleft(reversed(kept))
+            self._rows.put_back(batch)
 
     def _write_singly(self, batch: list[RoundRow], problem: str) -> None:
         """Finds the row that cannot be written and drops it: it must not block the others."""
@@ -214,7 +198,7 @@ class Writer:
                 self._put_back(batch[index:])
                 return
             except Exception:
-                self.dropped += 1
+                self._unwritable += 1
                 _log.exception("a row cannot be written and is dropped", target=row.target)
             else:
                 self.written += 1

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import Connection, Engine, case, delete, func, insert, select
+from sqlalchemy import Connection, Engine, case, func, insert, select
 
 from monitor.alerting.documents import from_stored, to_stored
 from monitor.alerting.model import Notification, Reason, State
@@ -24,30 +24,9 @@ from monitor.store.filled import incident_is_filled
 from monitor.store.lease import Guard, unguarded
 from monitor.store.outbox import Outbox, OutboxState
 from monitor.store.silences import Silences, load_silences
+from monitor.store.standing import AlertNews, save_standing
 from monitor.store.tables import alert_states, incidents, notifications, outbox
-from monitor.store.text import clean_document, clean_text, to_json
-
-
-@dataclass(frozen=True, slots=True)
-class AlertRow:
-    """Where the alert of one rule about one target stands, as text of the state machine."""
-
-    rule: str
-    target: str
-    state: str
-
-
-@dataclass(frozen=True, slots=True)
-class AlertNews:
-    """What one tick changed about the alerts of its target."""
-
-    rows: Sequence[AlertRow] = ()
-    gone: Sequence[tuple[str, str]] = ()
-    """Alerts to forget, by rule and target."""
-    told: Sequence[Notification] = ()
-
-
-NO_NEWS = AlertNews()
+from monitor.store.text import clean_text, to_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,45 +81,24 @@ class IncidentFilter(StrEnum):
 
 
 def write_news(connection: Connection, news: AlertNews, routing: Routing, now: float) -> int:
-    """Stores what a tick changed; for the transaction that writes a round.
+    """Stores what one tick changed; for a transaction that writes more.
 
     Returns:
         How many notifications were new. Those that are stored already, by incident and
         sequence, change nothing.
     """
-    _save_states(connection, news.rows, now)
-    _drop_states(connection, news.gone)
-    if not news.told:
+    save_standing(connection, [(news, now)])
+    return write_told(connection, news.told, routing, now)
+
+
+def write_told(
+    connection: Connection, told: Sequence[Notification], routing: Routing, now: float
+) -> int:
+    """Stores notifications with their outbox rows; how many were new."""
+    if not told:
         return 0
     silences = load_silences(connection, now)
-    return sum(_add(connection, one, routing, silences, now) for one in news.told)
-
-
-def _save_states(connection: Connection, rows: Sequence[AlertRow], now: float) -> None:
-    """Stores where alerts stand."""
-    if not rows:
-        return
-    statement = insert_into(connection.engine, alert_states)
-    values = [
-        {"rule": row.rule, "target": row.target, "at": now, "state": clean_document(row.state)}
-        for row in rows
-    ]
-    connection.execute(
-        statement.on_conflict_do_update(
-            index_elements=["rule", "target"],
-            set_={"at": statement.excluded.at, "state": statement.excluded.state},
-        ),
-        values,
-    )
-
-
-def _drop_states(connection: Connection, keys: Sequence[tuple[str, str]]) -> None:
-    """Forgets alerts by rule and target."""
-    column = alert_states.c
-    for rule, target in keys:
-        connection.execute(
-            delete(alert_states).where(column.rule == rule, column.target == target)
-        )
+    return sum(_add(connection, one, routing, silences, now) for one in told)
 
 
 class AlertStore:

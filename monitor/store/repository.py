@@ -13,7 +13,7 @@ from monitor.health.orders import Order
 from monitor.model import Increment, StoreError
 from monitor.rollback.settings import Mode
 from monitor.settings import Retention, TargetSettings
-from monitor.store.alerts import AlertNews, AlertStore, write_news
+from monitor.store.alerts import AlertStore, write_news
 from monitor.store.baselines import Baselines
 from monitor.store.connect import reading, writing
 from monitor.store.course import Course, load_course, load_first_told
@@ -40,6 +40,7 @@ from monitor.store.rows import (
     TargetFacts,
 )
 from monitor.store.space import Space, measure
+from monitor.store.standing import AlertNews
 from monitor.store.status import load_statuses
 from monitor.store.tables import target_states, targets
 from monitor.store.upkeep import Upkeep

@@ -11,7 +11,8 @@ from monitor.alerting.routes import Routing
 from monitor.rollback.messages import RULE, Told, farewell, incident_of, message
 from monitor.rollback.model import News, Phase
 from monitor.rollback.ports import Record
-from monitor.store.alerts import AlertNews, write_news
+from monitor.store.alerts import write_news
+from monitor.store.standing import AlertNews
 from monitor.store.tables import incidents
 
 

@@ -15,13 +15,14 @@ from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 
 from monitor.alerting.routes import NOWHERE, Routing
 from monitor.model import Identity, StoreError
-from monitor.store.alerts import NO_NEWS, write_news
+from monitor.store.alerts import write_told
 from monitor.store.connect import insert_into, writing
 from monitor.store.covered import Keyed, without_covered
 from monitor.store.fingerprint import clean_identity, differences, follow
 from monitor.store.lease import Guard, unguarded
 from monitor.store.orders import mark_applied
 from monitor.store.rows import Change, RoundRow
+from monitor.store.standing import save_standing
 from monitor.store.tables import (
     events,
     fingerprints,
@@ -117,11 +118,11 @@ class RoundWriter:
             new_identities = self._write_identities(connection, batch)
             for row, change in changed:
                 self._write_change(connection, row, change)
+            save_standing(connection, [(row.alerts, row.now) for row in batch])
             for row in batch:
                 if row.obeyed:
                     mark_applied(connection, row.obeyed, row.now)
-                if row.alerts is not NO_NEWS:
-                    write_news(connection, row.alerts, self.routing, row.now)
+                write_told(connection, row.alerts.told, self.routing, row.now)
             if also is not None:
                 also(connection)
         # Only what has been committed may be remembered.

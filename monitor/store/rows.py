@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from monitor.health.judging import JudgeSettings
 from monitor.health.orders import Order
 from monitor.model import Identity, Increment, Verdict
-from monitor.store.alerts import NO_NEWS, AlertNews
+from monitor.store.standing import NO_NEWS, AlertNews
 
 NOTHING_KNOWN = Identity()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import structlog
 
@@ -13,7 +14,7 @@ from monitor.model import Alarm, StoreError
 from monitor.pipeline import Tick
 from monitor.report import to_document
 from monitor.settings import TargetSettings
-from monitor.store.alerts import NO_NEWS, AlertNews, AlertRow
+from monitor.store.standing import NO_NEWS, AlertNews, AlertRow
 from monitor.web.view import FiringAlert
 
 _log = structlog.get_logger(__name__)
@@ -132,7 +133,17 @@ def _news(
     rows = tuple(
         AlertRow(rule, target, state.to_json())
         for rule, state in after.items()
-        if before.get(rule) != state
+        if _has_moved(before.get(rule), state)
     )
     gone = tuple((rule, target) for rule in before.keys() - after.keys())
     return AlertNews(rows, gone, told) if rows or gone or told else NO_NEWS
+
+
+def _has_moved(before: AlertState | None, after: AlertState) -> bool:
+    """Whether there is more to store than that an alert was looked at which nothing is up with.
+
+    What has ended is remembered for hours, for the flapping of what may come.
+    """
+    if before is None or after.state in (State.PENDING, State.FIRING):
+        return before != after
+    return replace(before, at=after.at) != after

@@ -8,7 +8,8 @@ from typing import Any
 
 from monitor.alerting.model import Notification, Reason, Severity, State
 from monitor.alerting.routes import Routing
-from monitor.store.alerts import AlertNews, AlertRow, AlertStore
+from monitor.store.alerts import AlertStore
+from monitor.store.standing import AlertNews, AlertRow
 
 NOON = 1_700_000_000.0
 CANARY = "canary-3f9c1a77"

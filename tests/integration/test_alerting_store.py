@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 from alert_rows import NOON, notification, record, resolved
-from sqlalchemy import Engine
+from sqlalchemy import Engine, event
 from store_rows import dump, opened
 
 from monitor.alerting.model import Reason, Severity
@@ -16,9 +16,10 @@ from monitor.alerting.routes import Route, Routing, parse_matcher
 from monitor.alerting.silences import Silence
 from monitor.model import StoreError
 from monitor.store import schema
-from monitor.store.alerts import AlertNews, AlertRow, AlertStore, IncidentFilter, write_news
+from monitor.store.alerts import AlertStore, IncidentFilter, write_news
 from monitor.store.connect import writing
 from monitor.store.outbox import Claimed, OutboxState, bury_strangers
+from monitor.store.standing import AlertNews, AlertRow, save_standing
 from monitor.weekly import parse_weekly
 
 BOTH = Routing(("pager", "chat"))
@@ -60,6 +61,32 @@ def test_written_twice_is_written_once(engine: Engine, store: AlertStore) -> Non
     assert dump(engine) == before
     assert store.states() == {("harmful", "a"): '{"state": "firing"}'}
     assert len(before["outbox"]) == 4
+
+
+def test_the_last_word_of_a_batch_stands_and_all_go_with_one_statement(
+    engine: Engine, store: AlertStore
+) -> None:
+    def fires(target: str, state: str) -> AlertNews:
+        return AlertNews((AlertRow("harmful", target, state),))
+
+    def ends(target: str) -> AlertNews:
+        return AlertNews(gone=(("harmful", target),))
+
+    ticks = [fires("a", "1"), ends("a"), fires("a", "2"), fires("b", "1"), ends("b")]
+    many = [fires(f"gpu{n}", "1") for n in range(20)]
+    seen: list[str] = []
+
+    def note(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        seen.append(statement)
+
+    event.listen(engine, "before_cursor_execute", note)
+    with writing(engine) as connection:
+        save_standing(connection, [(tick, NOON + n) for n, tick in enumerate(ticks + many)])
+    event.remove(engine, "before_cursor_execute", note)
+    assert store.states() == {
+        ("harmful", name): "1" for name in (f"gpu{n}" for n in range(20))
+    } | {("harmful", "a"): "2"}
+    assert [text.split()[0] for text in seen if "alert_states" in text] == ["INSERT", "DELETE"]
 
 
 def test_what_is_not_committed_leaves_nothing(engine: Engine, store: AlertStore) -> None:

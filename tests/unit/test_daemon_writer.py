@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from monitor.alerting.model import Notification, Reason, Severity, State
 from monitor.clock import FakeClock
 from monitor.daemon.writer import MAX_BATCH, Writer
 from monitor.model import StoreError
-from monitor.store.alerts import AlertNews, AlertRow
 from monitor.store.rows import RoundRow
+from monitor.store.standing import AlertNews
 
 PATIENCE = 30.0
 
@@ -118,7 +119,11 @@ def test_a_row_with_news_is_never_the_one_that_is_dropped() -> None:
     store = FakeStore()
     writer = writer_on(store, max_rows=3)
     store.refuse = away
-    news = AlertNews((AlertRow("harmful", "a", "{}"),))
+    told = Notification(
+        "i", 1, 0.0, Reason.FIRST, State.FIRING, "harmful", Severity.CRITICAL, "chat", "a", 0.0,
+        None, "", "", None, "none",
+    )  # fmt: skip
+    news = AlertNews(told=(told,))
     for now in range(10):
         plain = row(now)
         writer.put(replace(plain, alerts=news) if now in (1, 4) else plain)
