@@ -139,9 +139,11 @@ class Outbox:
     def sent(self, claimed: Claimed, now: float) -> None:
         """Notes that the receiver has it.
 
-        Also where the lease has run out meanwhile: that the receiver has it stays true.
+        Also where the lease has run out meanwhile, or where it was given up because the receiver
+        was taken out of the configuration: that the receiver has it stays true.
         """
-        self._settle(claimed.id, OutboxState.SENT, now, None, owner=None)
+        known = (OutboxState.WAITING, OutboxState.DEAD)
+        self._settle(claimed.id, OutboxState.SENT, now, None, known, owner=None)
 
     def postpone(self, claimed: Claimed, until: float, problem: str) -> bool:
         """Gives a row back, to be tried again later; False when it is no longer ours."""
@@ -156,7 +158,10 @@ class Outbox:
 
     def bury(self, claimed: Claimed, now: float, problem: str) -> bool:
         """Gives a notification up; False when it is no longer ours."""
-        return self._settle(claimed.id, OutboxState.DEAD, now, problem, owner=claimed.owner)
+        waiting = (OutboxState.WAITING,)
+        return self._settle(
+            claimed.id, OutboxState.DEAD, now, problem, waiting, owner=claimed.owner
+        )
 
     def dead_letters(self) -> list[DeadLetter]:
         """All that was given up, oldest first."""
@@ -261,10 +266,17 @@ class Outbox:
             return [from_stored(json.loads(text)) for text in connection.scalars(query)]
 
     def _settle(
-        self, key: int, state: OutboxState, now: float, problem: str | None, *, owner: str | None
+        self,
+        key: int,
+        state: OutboxState,
+        now: float,
+        problem: str | None,
+        before: Collection[OutboxState],
+        *,
+        owner: str | None,
     ) -> bool:
         statement = update(outbox).where(
-            outbox.c.id == key, outbox.c.state == OutboxState.WAITING.value
+            outbox.c.id == key, outbox.c.state.in_([known.value for known in before])
         )
         if owner is not None:
             statement = statement.where(outbox.c.lease_owner == owner)

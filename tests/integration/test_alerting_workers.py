@@ -14,6 +14,7 @@ from typing import Any
 import delivery_sender
 import pytest
 from alert_rows import NOON, notification, record, resolved
+from daemon_stage import eventually
 from hostile_receivers import answers, hang, receiver, status
 from pydantic import SecretStr
 from sqlalchemy import Engine
@@ -30,7 +31,8 @@ from monitor.alerting.routes import Routing
 from monitor.clock import FakeClock, SystemClock
 from monitor.model import DeliveryError
 from monitor.store.alerts import AlertStore
-from monitor.store.outbox import OutboxState
+from monitor.store.connect import writing
+from monitor.store.outbox import OutboxState, bury_strangers
 
 PAGER = Routing(("pager",))
 
@@ -222,6 +224,75 @@ def test_reload_exchanges_only_what_changed(store: AlertStore) -> None:
     assert not made[0][1].closed.is_set()
     assert delivery.stop(10.0)
     assert all(script.closed.is_set() for _, script in made)
+
+
+def test_a_message_in_hand_while_its_receiver_changes_is_sent_once_and_in_order(
+    store: AlertStore,
+) -> None:
+    sending, go_on, quick = threading.Event(), threading.Event(), Script()
+
+    class Slow(Script):
+        def send(self, message: Message, now: float) -> str:
+            sending.set()
+            assert go_on.wait(30)
+            return super().send(message, now)
+
+    slow = Slow()
+    made = iter((slow, quick))
+    now = SystemClock().utc()
+    delivery = Delivery(store.outbox, SystemClock(), make=lambda _given: next(made))
+    record(store, [], [notification()], PAGER, now)
+    delivery.exchange(delivery.prepare([settings()]))
+    assert sending.wait(30)
+    record(store, [], [resolved(), notification("inc2")], PAGER, now)
+    delivery.exchange(delivery.prepare([settings("http://other/")]))
+    eventually(lambda: bool(quick.sent))
+    go_on.set()
+    eventually(lambda: len(quick.sent) == 2)
+    assert delivery.stop(30.0)
+    assert [message_id(one.notification) for one in slow.sent] == ["inc1-1"]
+    assert [message_id(one.notification) for one in quick.sent] == ["inc2-1", "inc1-2"]
+    assert store.outbox.counts() == {("pager", OutboxState.SENT): 3}
+
+
+def test_a_message_that_arrives_after_its_receiver_was_removed_is_no_dead_letter(
+    store: AlertStore, engine: Engine
+) -> None:
+    record(store, [], [notification()], PAGER, NOON)
+    claimed = store.outbox.claim("pager", "me", NOON, 60.0)
+    assert claimed is not None
+    with writing(engine) as connection:
+        assert bury_strangers(connection, ["other"], NOON) == 1
+    store.outbox.sent(claimed, NOON)
+    assert store.outbox.dead_letters() == []
+    assert state_of(store) is OutboxState.SENT
+
+
+def test_a_receiver_that_is_down_for_two_hours_hears_all_of_them_once_and_in_order(
+    store: AlertStore, clock: FakeClock
+) -> None:
+    tries = []
+
+    class Down(Script):
+        def send(self, message: Message, now: float) -> str:
+            tries.append(now)
+            if now < NOON + 7200.0:
+                raise DeliveryError("connection refused")
+            return super().send(message, now)
+
+    down = Down()
+    one = worker(store, clock, down)
+    record(store, [], [notification()], PAGER, NOON)
+    drive(one, clock, 1800.0)
+    record(store, [], [resolved(), notification("inc2")], PAGER, clock.utc())
+    while len(down.sent) < 3:
+        clock.advance(one.step())
+    told = [message_id(message.notification) for message in down.sent]
+    assert sorted(told) == ["inc1-1", "inc1-2", "inc2-1"]
+    assert told.index("inc1-1") < told.index("inc1-2")
+    assert store.outbox.counts() == {("pager", OutboxState.SENT): 3}
+    # A receiver that is down is not hammered.
+    assert len(tries) < 60
 
 
 def test_killed_between_sending_and_marking_it_sends_again(database_url: str) -> None:
