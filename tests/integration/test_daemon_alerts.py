@@ -132,6 +132,25 @@ def test_who_was_taken_out_while_the_monitor_did_not_run_is_told_as_well(stage: 
     engine.dispose()
 
 
+def test_who_takes_over_tells_nothing_twice_but_the_end(stage: Stage) -> None:
+    second = Running(stage.settings, lambda: stage.without_bad)
+    with running(stage.settings) as leader:
+        eventually(lambda: len(stage.heard()) == 1)
+        second.begin()
+        try:
+            leader.stop()
+            eventually(second.daemon.started.is_set)
+            more_rounds(second, "bad")
+            assert len(stage.heard()) == 1
+            second.daemon.reload()
+            eventually(lambda: len(stage.heard()) == 2)
+        finally:
+            second.stop()
+    begin, end = stage.heard()
+    assert (begin["state"], end["state"]) == ("firing", "resolved")
+    assert begin["incident"] == end["incident"]
+
+
 def test_after_a_reload_new_incidents_go_to_the_new_receiver(stage: Stage) -> None:
     with receiver(answers(status("200 OK"))) as other:
         kind = WebhookSettings(SecretStr(other.url))
