@@ -107,8 +107,8 @@ def step(
         event = replace(event, share=known_share(event.share))
         return TABLE[state.phase, ACTED](scene, event)
     if not isinstance(event, Looked):
-        idle = orders.idle(scene, event)
-        return idle if idle is not None else TABLE[state.phase, event.order](scene, event)
+        refusal = orders.refusal(scene, event)
+        return refusal if refusal is not None else TABLE[state.phase, event.order](scene, event)
     event = replace(event, sight=tidy_sight(event.sight))
     scene = scene.with_state(moving.count_misses(scene, event))
     first = moving.stop_loss(scene, event) or waiting.overruled(scene)

@@ -222,9 +222,9 @@ def _is_another(scene: Scene) -> bool:
 
     Where the traffic was moved by an order, nothing was found, and a person ends it.
     """
-    now, found = scene.state.fingerprint, scene.plan.fingerprint
-    past = [r.fingerprint for r in scene.state.rejected]
-    return bool(now and found) and not any(is_same_side(now, other) for other in (found, *past))
+    now, past = scene.state.fingerprint, [r.fingerprint for r in scene.state.rejected]
+    is_known = bool(now and past and scene.plan.fingerprint)
+    return is_known and not any(is_same_side(now, other) for other in past)
 
 
 def held(scene: Scene, event: Looked) -> Transition:

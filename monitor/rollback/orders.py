@@ -29,7 +29,7 @@ def refuse(scene: Scene, command: Command, why: str) -> Transition:
     return tell(scene, scene.state, Kind.REFUSED, sentence, who=command.who)
 
 
-def idle(scene: Scene, command: Command) -> Transition | None:
+def refusal(scene: Scene, command: Command) -> Transition | None:
     """Refuses to move traffic where that cannot be, or where nobody may think of it any more.
 
     An order waits in the database while no daemon runs. To abort is never too late.

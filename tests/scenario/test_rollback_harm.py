@@ -505,3 +505,16 @@ def test_a_restart_is_not_told_as_a_rollback() -> None:
         "chat: a restart of the speculative side begins",
         "chat: the speculative side has been restarted",
     ]
+
+
+def test_a_trial_that_could_not_begin_by_itself_is_begun_later() -> None:
+    stage = Stage(replace(POLICY, trial=replace(POLICY.trial, auto=True)))
+    stage.hurt()
+    stage.run(HOUR, until=Phase.DONE)
+    stage.mend()
+    stage.world.speculative.page_down = True
+    stage.run(3 * HOUR, tick=30.0)
+    assert stage.last() is Kind.REFUSED
+    stage.world.speculative.page_down = False
+    stage.run(4 * HOUR, until=Phase.ARMED)
+    assert stage.world.share == 0.0
