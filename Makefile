@@ -20,7 +20,7 @@ lint: $(READY)  ## Style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(READY)  ## The measured claims of the README
+bench: $(READY)  ## What a scrape costs, and how wide the speedup's interval is
 	$(BIN)/python -m benchmarks.scrape
 	$(BIN)/python -m benchmarks.speedup
 
