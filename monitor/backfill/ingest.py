@@ -17,6 +17,7 @@ from monitor.backfill.lane import PRIMERS, Lane
 from monitor.backfill.looks import Look, Source
 from monitor.health.window import GAP_INTERVALS
 from monitor.model import MonitorError, Verdict
+from monitor.report import iso
 from monitor.settings import TargetSettings
 from monitor.store.backfill import PastStore
 from monitor.store.cover import Cover
@@ -124,6 +125,7 @@ class Ingest:
         """
         for number, look in enumerate(self._looks(), start=1):
             if look.at > self._end:
+                self._source.findings.note(f"what is later than {iso(self._end)} was left out")
                 break
             self._take(look)
             if number % BATCH == 0:

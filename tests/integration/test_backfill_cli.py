@@ -100,6 +100,8 @@ def test_a_span_of_a_dump_is_taken(folder: Path, capsys: pytest.CaptureFixture[s
     span = ["--start", str(START + HOUR), "--end", str(START + HOUR + 10 * INTERVAL)]
     code, found = outcome(capsys, "openmetrics", "dump.om", "--target", "t", *span)
     assert (code, found["targets"], found["samples"]) == (0, ["t"], 11)
+    (note,) = found["notes"]
+    assert note.startswith("what is later than ")
 
 
 @pytest.mark.parametrize(
