@@ -24,6 +24,7 @@ REMEMBERED = 90_000.0
 LIVE = "the monitor watched at that time"
 KNOWN = "backfilled before"
 EARLIER = "before the start"
+AGAIN = "of the same time as the one before"
 
 
 class Past(Protocol):
@@ -89,6 +90,8 @@ class Lane:
 
     def take(self, look: Look) -> Outcome | str:
         """Takes one look in, or says why not."""
+        if self._turn is not None and look.at <= self._end:
+            return AGAIN
         reason = self._pass_over(look.at)
         if reason is not None:
             self._primers.append(look)

@@ -55,6 +55,17 @@ def test_pages_are_filled_in_once(folder: Path, capsys: pytest.CaptureFixture[st
     assert (again["start"], again["verdicts"], again["alerts"]) == (None, {}, [])
 
 
+def test_of_two_pages_of_one_time_one_is_taken(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pages = save_pages(folder)
+    for page in [*pages.iterdir()]:
+        (pages / f"{page.stem}.copy.prom").write_bytes(page.read_bytes())
+    code, found = outcome(capsys, "pages", str(pages), "--target", "gpu1")
+    assert (code, found["samples"], found["windows"]) == (0, 120, 119)
+    assert found["skipped"] == {"of the same time as the one before": 120}
+
+
 def test_the_outcome_is_text_and_the_history_is_there(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
