@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +137,35 @@ def test_a_real_alertmanager_is_told_begin_change_and_end(alertmanager_url: str)
     tell(resolved(severity=Severity.WARNING, **over))
     assert alerts_of(alertmanager_url) == []
     client.close()
+
+
+@pytest.mark.skipif(
+    ALERTMANAGER is None,
+    reason="NO REAL ALERTMANAGER: install Debian's prometheus-alertmanager to run this test",
+)
+def test_a_real_alertmanager_groups_and_silences_our_alerts(alertmanager_url: str) -> None:
+    kind = AlertmanagerSettings(SecretStr(alertmanager_url))
+    client = Alertmanager(ReceiverSettings("am", kind), kind)
+    now = time.time()
+    for target in ("a", "b"):
+        made = notification(f"inc-{target}", target=target, at=now, started_at=now - 600)
+        assert client.send(Message(made), now) == "HTTP 200"
+    client.close()
+    groups = requests.get(f"{alertmanager_url}/api/v2/alerts/groups", timeout=10).json()
+    (group,) = groups
+    assert {alert["labels"]["target"] for alert in group["alerts"]} == {"a", "b"}
+
+    silence = {
+        "matchers": [{"name": "target", "value": "a", "isRegex": False, "isEqual": True}],
+        "startsAt": datetime.fromtimestamp(now - 60.0, UTC).isoformat(),
+        "endsAt": datetime.fromtimestamp(now + 3600.0, UTC).isoformat(),
+        "createdBy": "ann",
+        "comment": "maintenance",
+    }
+    answer = requests.post(f"{alertmanager_url}/api/v2/silences", json=silence, timeout=10)
+    assert answer.ok, answer.text
+    loud = requests.get(f"{alertmanager_url}/api/v2/alerts?silenced=false", timeout=10).json()
+    assert [alert["labels"]["target"] for alert in loud] == ["b"]
 
 
 def test_an_alertmanager_that_fails_is_tried_again() -> None:
