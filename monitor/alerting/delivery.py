@@ -67,6 +67,7 @@ class Worker:
         self._rest_until = clock.monotonic()
         self._alive_at: float | None = None
         self._store_problem: str | None = None
+        self._unmarked: Claimed | None = None
 
     def step(self) -> float:
         """Does the next piece of work, if any; seconds after which to ask again."""
@@ -83,6 +84,7 @@ class Worker:
         return self.settings.name
 
     def _step(self) -> float:
+        self._mark()
         rest = self._rest_until - self._clock.monotonic()
         if rest > 0:
             # The receiver is down or has asked for a pause: no message is tried meanwhile.
@@ -103,11 +105,18 @@ class Worker:
         except DeliveryError as error:
             self._failed(claimed, error)
             return
-        self._outbox.sent(claimed, self._clock.utc())
+        self._unmarked = claimed
         self.counts.sent += 1
         self.counts.problem = None
         self._failures = 0
+        self._mark()
         _log.info("notification sent", **self._about(claimed), answer=answer)
+
+    def _mark(self) -> None:
+        """Marks what was sent last; a database that is away then must not have it sent again."""
+        if self._unmarked is not None:
+            self._outbox.sent(self._unmarked, self._clock.utc())
+            self._unmarked = None
 
     def _send(self, claimed: Claimed) -> str:
         try:

@@ -29,7 +29,7 @@ from monitor.alerting.payload import message_id
 from monitor.alerting.receivers import ReceiverSettings, WebhookSettings
 from monitor.alerting.routes import Routing
 from monitor.clock import FakeClock, SystemClock
-from monitor.model import DeliveryError
+from monitor.model import DeliveryError, StoreError
 from monitor.store.alerts import AlertStore
 from monitor.store.connect import writing
 from monitor.store.outbox import OutboxState, bury_strangers
@@ -293,6 +293,24 @@ def test_a_receiver_that_is_down_for_two_hours_hears_all_of_them_once_and_in_ord
     assert store.outbox.counts() == {("pager", OutboxState.SENT): 3}
     # A receiver that is down is not hammered.
     assert len(tries) < 60
+
+
+def test_what_was_sent_while_the_database_went_away_is_not_sent_again(
+    store: AlertStore, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = Script()
+    one = worker(store, clock, script)
+    record(store, [], [notification()], PAGER, NOON)
+
+    def away(*_: object) -> None:
+        raise StoreError("no route to host")
+
+    with monkeypatch.context() as outage:
+        outage.setattr(store.outbox, "sent", away)
+        drive(one, clock, 600.0)
+    drive(one, clock, 600.0)
+    assert len(script.sent) == one.counts.sent == 1
+    assert state_of(store) is OutboxState.SENT
 
 
 def test_killed_between_sending_and_marking_it_sends_again(database_url: str) -> None:
