@@ -143,7 +143,7 @@ class Catalogue:
         inner = ",".join(f'{label}="{_escaped(value)}"' for label, value in sorted(own.items()))
         # Without labels a page shows no braces either.
         shown = f"{name}{{{inner}}} " if inner else f"{name} "
-        return Series(stream, shown.encode(), name == UP)
+        return Series(stream, shown.encode("utf-8", "replace"), name == UP)
 
     def _meet(self, added: dict[str, str]) -> None:
         key = tuple(sorted(added.items()))

@@ -172,8 +172,9 @@ def _ranges(result: object) -> Iterator[Range]:
 
 def _is_sample(value: object) -> bool:
     match value:
-        case [int() | float(), str()]:
-            return True
+        case [int() | float(), str(text)]:
+            # It becomes the end of a line of a page: it must not be more than that.
+            return text.isascii() and text.isprintable() and " " not in text
     return False
 
 

@@ -201,7 +201,19 @@ def test_values_unsorted_twice_or_of_other_times_change_nothing() -> None:
         assert list(open_source(url).looks(START - 1.0)) == expected
 
 
-@pytest.mark.parametrize("values", [[["x", "1"]], [[1.0]], [[1.0, 2.0]], "values", [None]])
+@pytest.mark.parametrize(
+    "values",
+    [
+        [["x", "1"]],
+        [[1.0]],
+        [[1.0, 2.0]],
+        [[1.0, "1\nup 0"]],
+        [[1.0, "1 2"]],
+        [[1.0, "\ud800"]],
+        "values",
+        [None],
+    ],
+)
 def test_samples_that_are_none_are_refused(values: object) -> None:
     def behave(path: str, asked: dict[str, str]) -> Answer:
         document = json.loads(honest(path, asked))

@@ -58,6 +58,11 @@ def test_an_own_label_that_was_kept_tells_engines_apart() -> None:
     assert look.seen.metrics.count(b"engine=") == 2
 
 
+def test_text_that_is_no_text_breaks_nothing() -> None:
+    (look,) = looks_of([up(0.0), running(0.0, model_name="\ud800")])
+    assert look.seen == Page(b'up 1\n%b{model_name="?"} 4\n' % RUNNING.encode())
+
+
 def test_marks_that_series_have_ended_are_no_page() -> None:
     looks = looks_of([running(0.0), up(0.0), running(15.0, "NaN"), up(15.0, "0")])
     assert [type(look.seen) for look in looks] == [Page, NoPage]
