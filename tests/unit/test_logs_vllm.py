@@ -8,7 +8,7 @@ import pytest
 from engine_pages import page
 from hypothesis import given
 from hypothesis import strategies as st
-from log_lines import increments, read
+from log_lines import LOGS, increments, read
 
 from monitor.engines.logs.drafts import count_drafts
 from monitor.engines.reader import PageReader
@@ -80,6 +80,12 @@ def test_engines_are_told_apart_by_the_line_before() -> None:
     good = DRAFTS.replace("Drafted: 1200", "Drafted: 1100").replace("120.00", "110.00")
     counted = increments(read([*pair(0, 0), *pair(0, 1, good)]))
     assert {i.label: i.counts.draft_tokens for i in counted} == {"0": 1200, "1": 1100}
+
+
+@pytest.mark.parametrize("name", ["vllm-restart", "vllm-struct", "vllm-preempt"])
+def test_a_log_that_is_given_twice_is_counted_once(name: str) -> None:
+    log = (LOGS / f"{name}.log").read_bytes().splitlines()
+    assert read([*log, *log])[-1].readings[0].counters == read(log)[-1].readings[0].counters
 
 
 def test_windows_that_come_again_where_files_overlap_are_counted_once() -> None:

@@ -35,7 +35,7 @@ _APART = 2.5
 _LATE = 60.0
 """A window that ends this long before the last one is not of this place in the log."""
 _MOMENT = 1e-3
-_MOST_KNOWN = 1000
+_MOST_KNOWN = 2000
 
 
 class LogReader:
@@ -129,12 +129,17 @@ class _Totals:
     """The time of the last sample."""
     _served: bool = False
     """Whether anything was counted since the last start."""
-    _known: deque[LogWindow] = field(default_factory=lambda: deque(maxlen=_MOST_KNOWN))
+    _known: deque[tuple[float, str, float | None, tuple[float, ...]]] = field(
+        default_factory=lambda: deque(maxlen=_MOST_KNOWN)
+    )
     """The last windows: where files overlap, some of them come again."""
 
     def take(self, event: Event) -> Iterator[Sample]:
         """Samples that are complete now that this event came."""
         if isinstance(event, LogStart):
+            if self._birth is not None and event.at <= self._birth:
+                # Several engines tell of one start, and files that overlap tell of it again.
+                return
             yield from self.finish()
             yield from self._start(event)
             return
@@ -152,12 +157,14 @@ class _Totals:
         self._batch.append(event)
 
     def _knows(self, window: LogWindow) -> bool:
-        known = self._known
-        while known and known[0].end < window.end - 2.0 * _LATE:
-            known.popleft()
-        if window in known:
+        # Where a window begins may follow from the line before, which is another one now.
+        drafts = window.counters.get("drafts")
+        key = window.end, window.label, drafts, window.positions
+        while self._known and self._known[0][0] < window.end - 2.0 * _LATE:
+            self._known.popleft()
+        if key in self._known:
             return True
-        known.append(window)
+        self._known.append(key)
         return False
 
     def finish(self) -> Iterator[Sample]:
