@@ -145,7 +145,7 @@ def test_history_as_json_csv_and_table(invoke: Invoke, database_url: str) -> Non
     assert (table[0]["verdict"], table[0]["speedup"]) == ("healthy", "")
     shown = invoke("history", *span)
     assert shown.code == 0
-    assert "2027-01-15 08:00:00Z  HEALTHY" in shown.out
+    assert "2027-01-15 08:00:00Z HEALTHY" in shown.out
 
 
 def test_history_without_rows_is_exit_code_3(invoke: Invoke, database_url: str) -> None:

@@ -98,7 +98,7 @@ def test_a_plain_server_beside_a_speculative_one_tells_whether_it_pays(database:
         )
         service = json.loads(get(stage, "/api/v1/status"))["services"][0]
         assert service["targets"][0]["baseline"]["name"] == "control of chat"
-        line = 'monitor_baseline_matches{baseline="control of chat",service="chat",target="good"}'
+        line = 'monitor_baseline_matches{service="chat",target="good",baseline="control of chat"}'
         assert f"{line} 1.0" in get(stage, "/metrics")
 
 
