@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from datetime import UTC, datetime
 
 import pytest
 from alert_rows import NOON, notification, record, resolved
@@ -219,6 +220,30 @@ def test_whoever_was_told_hears_the_rest(store: AlertStore) -> None:
         (3, "chat", "waiting"),
         (3, "pager", "waiting"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("night", "told"),
+    [
+        (datetime(2026, 10, 25, tzinfo=UTC), {"00:30": False, "01:30": False, "02:30": True}),
+        (datetime(2026, 3, 29, tzinfo=UTC), {"00:30": True, "01:05": False, "01:35": True}),
+    ],
+    ids=["an hour comes twice", "an hour is left out"],
+)
+def test_a_weekly_window_is_right_in_the_nights_in_which_clocks_are_set(
+    store: AlertStore, night: datetime, told: dict[str, bool]
+) -> None:
+    """From 02:00 to 03:30 in Berlin: until 02:30 UTC in autumn, until 01:30 UTC in spring."""
+    window = parse_weekly("sun 02:00-03:30 Europe/Berlin")
+    begin = night.timestamp()
+    store.silences.add(
+        silence(weekly=window, created_at=begin, starts_at=begin, ends_at=begin + 86_400)
+    )
+    for shown, is_told in told.items():
+        hour, minute = map(int, shown.split(":"))
+        record(store, [], [notification(shown)], BOTH, begin + 3600 * hour + 60 * minute)
+        state = "waiting" if is_told else "silenced"
+        assert states(store, shown) == [(1, "chat", state), (1, "pager", state)], shown
 
 
 def test_silences_end_by_themselves_or_by_hand(store: AlertStore) -> None:
