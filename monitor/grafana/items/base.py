@@ -69,6 +69,15 @@ class Item(Protocol):
         """Does that."""
         ...
 
+    @property
+    def _what(self) -> str:
+        return f"{self.kind} {self.name}"
+
+    def _change(
+        self, act: Act, reason: str = "", lines: tuple[str, ...] = (), found: Any = None
+    ) -> Change:
+        return Change(self.kind, self.name, act, reason, lines, found)
+
 
 def entry(found: Any, what: str) -> dict[str, Any] | None:
     """A JSON object, or None; raises ``GrafanaError`` for anything else."""

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from monitor.grafana.client import Grafana
 from monitor.grafana.compare import differences
-from monitor.grafana.items.base import Act, Change, entries, entry, odd
+from monitor.grafana.items.base import Act, Change, Item, entries, entry, odd
 from monitor.model import GrafanaError
 
 MARK = "monitor grafana apply"
@@ -23,7 +23,7 @@ MARK = "monitor grafana apply"
 
 
 @dataclass(frozen=True, slots=True)
-class Dashboard:
+class Dashboard(Item):
     """A dashboard under a uid of ours."""
 
     body: Mapping[str, Any]
@@ -106,11 +106,6 @@ class Dashboard:
         latest = entries(versions or [], self._what)
         return str(latest[0].get("message") or "") if latest else ""
 
-    def _change(
-        self, act: Act, reason: str = "", lines: tuple[str, ...] = (), found: Any = None
-    ) -> Change:
-        return Change(self.kind, self.name, act, reason, lines, found)
-
     @property
     def kind(self) -> str:
         """What it is, for people."""
@@ -120,10 +115,6 @@ class Dashboard:
     def name(self) -> str:
         """Its name, for people."""
         return self.uid
-
-    @property
-    def _what(self) -> str:
-        return f"{self.kind} {self.name}"
 
 
 _EDITED = "somebody has edited it since, or it was not made by this program"

@@ -11,12 +11,12 @@ from pydantic import SecretStr
 
 from monitor.grafana.client import Grafana
 from monitor.grafana.compare import differences
-from monitor.grafana.items.base import Act, Change, entry
+from monitor.grafana.items.base import Act, Change, Item, entry
 from monitor.model import GrafanaError
 
 
 @dataclass(frozen=True, slots=True)
-class Datasource:
+class Datasource(Item):
     """A data source under a uid of ours."""
 
     body: Mapping[str, Any]
@@ -81,11 +81,6 @@ class Datasource:
         path = f"/api/datasources/uid/{quote(self.uid)}"
         return entry(grafana.find(path, self._what), self._what)
 
-    def _change(
-        self, act: Act, reason: str = "", lines: tuple[str, ...] = (), found: Any = None
-    ) -> Change:
-        return Change(self.kind, self.name, act, reason, lines, found)
-
     @property
     def kind(self) -> str:
         """What it is, for people."""
@@ -95,10 +90,6 @@ class Datasource:
     def name(self) -> str:
         """Its name, for people."""
         return self.uid
-
-    @property
-    def _what(self) -> str:
-        return f"{self.kind} {self.name}"
 
 
 _KEPT = ("isDefault", "basicAuth", "basicAuthUser", "withCredentials", "user", "database")

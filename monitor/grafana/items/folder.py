@@ -7,13 +7,13 @@ from typing import Any
 from urllib.parse import quote
 
 from monitor.grafana.client import Grafana
-from monitor.grafana.items.base import Act, Change, entries, entry
+from monitor.grafana.items.base import Act, Change, Item, entries, entry
 from monitor.grafana.wanted import FOLDER_TITLE
 from monitor.model import GrafanaError
 
 
 @dataclass(frozen=True, slots=True)
-class Folder:
+class Folder(Item):
     """The folder of everything. A title that somebody has changed is left as it is."""
 
     uid: str
@@ -58,9 +58,6 @@ class Folder:
     def _found(self, grafana: Grafana) -> dict[str, Any] | None:
         return entry(grafana.find(f"/api/folders/{quote(self.uid)}", self._what), self._what)
 
-    def _change(self, act: Act, reason: str = "") -> Change:
-        return Change(self.kind, self.name, act, reason)
-
     @property
     def kind(self) -> str:
         """What it is, for people."""
@@ -70,7 +67,3 @@ class Folder:
     def name(self) -> str:
         """Its name, for people."""
         return self.uid
-
-    @property
-    def _what(self) -> str:
-        return f"{self.kind} {self.name}"

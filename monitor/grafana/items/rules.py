@@ -9,13 +9,13 @@ from urllib.parse import quote
 
 from monitor.grafana.client import Grafana
 from monitor.grafana.compare import differences
-from monitor.grafana.items.base import Act, Change, entries, entry
+from monitor.grafana.items.base import Act, Change, Item, entries, entry
 from monitor.grafana.managed import GROUP
 from monitor.grafana.wanted import rule_group
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(Item):
     """The group of alert rules, which Grafana stores as a whole."""
 
     rules: Sequence[Mapping[str, Any]]
@@ -78,11 +78,6 @@ class Rules:
     def _path(self) -> str:
         return f"/api/v1/provisioning/folder/{quote(self.folder)}/rule-groups/{GROUP}"
 
-    def _change(
-        self, act: Act, reason: str = "", lines: tuple[str, ...] = (), found: Any = None
-    ) -> Change:
-        return Change(self.kind, self.name, act, reason, lines, found)
-
     @property
     def kind(self) -> str:
         """What it is, for people."""
@@ -92,10 +87,6 @@ class Rules:
     def name(self) -> str:
         """Its name, for people."""
         return GROUP
-
-    @property
-    def _what(self) -> str:
-        return f"{self.kind} {self.name}"
 
 
 _OURS = "specdec-"
