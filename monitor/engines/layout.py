@@ -18,7 +18,7 @@ from monitor.model import SHARED, PageError
 
 MOST_ENGINES = 1024
 """A page with more engines than this is not read: no server has so many ranks."""
-_MOST_POSITIONS = 1000
+_POSITION_DIGITS = 3
 
 _FOLDS: dict[Fold, Callable[[list[float]], float]] = {
     Fold.SUM: sum,
@@ -252,7 +252,7 @@ class _Builder:
 def _put(part: Part, line: int, place: Place) -> None:
     if part.source.per_position is not None:
         position = place.labels.get(part.source.per_position, "")
-        if not position.isdecimal() or len(position) > 3:  # noqa: PLR2004
+        if not position.isdecimal() or len(position) > _POSITION_DIGITS:
             return
         part.positions.append(int(position))
     part.lines.append(line)

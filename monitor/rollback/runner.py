@@ -63,7 +63,6 @@ class Runner:
         self._problems: dict[str, str] = {}
         self._main: threading.Thread | None = None
         self._stopping = threading.Event()
-        self._wake = threading.Event()
 
     @property
     def executors(self) -> Mapping[str, Executor]:
@@ -101,14 +100,9 @@ class Runner:
         self._main = threading.Thread(target=self._run, name="rollback", daemon=True)
         self._main.start()
 
-    def wake(self) -> None:
-        """Looks for orders at once."""
-        self._wake.set()
-
     def stop(self, seconds: float) -> bool:
         """Begins nothing any more; False if an act was still running after ``seconds``."""
         self._stopping.set()
-        self._wake.set()
         deadline = self._clock.monotonic() + seconds
         threads = [*self._threads.values(), *([self._main] if self._main else [])]
         for thread in threads:
@@ -160,9 +154,8 @@ class Runner:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            self._wake.clear()
             self.sweep()
-            self._wake.wait(IDLE_PACE / self._rate)
+            self._stopping.wait(IDLE_PACE / self._rate)
 
     def _attend(self, executor: Executor) -> None:
         """Stays with one service until its plan is over."""

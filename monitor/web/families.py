@@ -15,8 +15,6 @@ from prometheus_client.metrics_core import Metric
 
 from monitor.web.view import TargetView
 
-TARGET_LABELS = ("service", "target")
-
 Values = Iterable[tuple[Sequence[str], float | None]]
 """Label values and what they stand for."""
 

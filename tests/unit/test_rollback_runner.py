@@ -192,5 +192,4 @@ def test_a_database_that_is_gone_is_counted_and_nothing_begins(
 def test_the_thread_begins_and_ends() -> None:
     hall = Hall()
     hall.runner.start()
-    hall.runner.wake()
     assert hall.runner.stop(30.0)

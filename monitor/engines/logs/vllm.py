@@ -54,7 +54,7 @@ _TOUCHING = 1.5
 """Seconds; windows as near as this follow each other, for stamps are cut to whole seconds."""
 _PATIENCE = 2.5
 _FIRST_ENGINE = "0"
-_Drafted = dict[str, float]
+_Growth = dict[str, float]
 
 
 @dataclass(slots=True)
@@ -74,7 +74,7 @@ class _Open:
 class _Drafts:
     """What a line of drafts says of one window."""
 
-    counters: _Drafted
+    counters: _Growth
     positions: tuple[float, ...] = ()
     seconds: float | None = None
     draft_size: float | None = None
@@ -115,7 +115,7 @@ class VllmLog:
                 float(found["running"]),
                 float(found["waiting"]),
             )
-        elif "Decoding metrics" in text or "Speculative metrics" in text:
+        elif "SpecDecoding metrics" in text or "Speculative metrics" in text:
             self._speculates = True
             alone = None if key in self._open else self._alone(key, text, at)
             if alone is not None:
@@ -206,7 +206,7 @@ class VllmLog:
             return self._since_total(label, text, float(drafted))
         rates = tuple(float(rate) for rate in (_first(_RATES, text) or "").split(", ") if rate)
         length, per_second = _first(_LENGTH, text), _first(_DRAFTED_RATE, text)
-        counters: _Drafted = {
+        counters: _Growth = {
             "accepted_tokens": float(accepted),
             "draft_tokens": float(drafted),
         }

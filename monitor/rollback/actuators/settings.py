@@ -21,7 +21,6 @@ Arguments = Annotated[tuple[Text, ...], Field(min_length=1, max_length=100)]
 Names = Annotated[tuple[Name, ...], Field(min_length=1, max_length=1000)]
 Urls = Annotated[tuple[BaseUrl, ...], Field(min_length=1, max_length=1000)]
 Labels = Annotated[dict[Text, Text], Field(min_length=1, max_length=50)]
-_PLACEHOLDERS = ("{share}", "{percent}", "{id}", "{fence}")
 
 
 def _check_socket(text: str) -> str:
