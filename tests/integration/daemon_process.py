@@ -59,6 +59,14 @@ class Process:
     def signal(self, number: signal.Signals) -> None:
         self._process.send_signal(number)
 
+    def freeze(self) -> None:
+        """Stops every thread of the daemon, and returns when all of them stand still.
+
+        A signal is sent before it has its effect: for a moment the threads on other cores go on.
+        """
+        self.signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+
     def end(self) -> int:
         """The exit code, once there is one; nothing may be on the log that is a mistake."""
         _, rest = self._process.communicate(timeout=PATIENCE)

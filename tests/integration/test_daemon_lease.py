@@ -93,7 +93,7 @@ def freeze(daemon: Process, database_url: str) -> None:
     path = str(make_url(database_url).database)
 
     def is_frozen_outside_of_a_transaction() -> bool:
-        daemon.signal(signal.SIGSTOP)
+        daemon.freeze()
         try:
             with closing(sqlite3.connect(path, timeout=0.0)) as connection:
                 connection.execute("BEGIN IMMEDIATE")
@@ -105,7 +105,7 @@ def freeze(daemon: Process, database_url: str) -> None:
     if database_url.startswith("sqlite"):
         eventually(is_frozen_outside_of_a_transaction)
     else:
-        daemon.signal(signal.SIGSTOP)
+        daemon.freeze()
 
 
 def test_a_daemon_that_was_stopped_for_too_long_wakes_up_harmless(database_url: str) -> None:
