@@ -62,28 +62,55 @@ class Progress:
             self.megabytes.append(resident() / 1e6)
 
 
-def write_series(path: Path, targets: int, rounds: int, interval: float) -> int:
-    """The wanted lines of the pages, series by series; how many samples there are."""
-    first, second = (gzip.decompress(page.read_bytes()) for page in PAGES)
-    wanted = re.compile(wanted_names().encode())
-    values: dict[bytes, list[bytes]] = {}
-    for number in range(rounds):
-        for name, labels, value in _LINE.findall(growing(first, second, number)):
-            if wanted.fullmatch(name):
-                values.setdefault(name + b"{" + labels.strip(b"{}"), []).append(value)
-    values[b"up{"] = [b"1"] * rounds
-    with path.open("wb") as file:
-        for series, moved in values.items():
-            comma = b"" if series.endswith(b"{") else b","
-            for target in range(targets):
-                name = series + comma + b'instance="gpu%d:8000",job="vllm"}' % target
-                offset = START + target * interval / targets
-                file.writelines(
-                    b"%s %s %.3f\n" % (name, value, offset + number * interval)
-                    for number, value in enumerate(moved)
-                )
-        file.write(b"# EOF\n")
-    return len(values) * rounds * targets
+class Pages:
+    """The wanted figures of a page whose counters have grown so many times."""
+
+    def __init__(self) -> None:
+        first, second = (gzip.decompress(page.read_bytes()) for page in PAGES)
+        wanted = re.compile(wanted_names().encode())
+
+        def figures(rounds: float) -> dict[bytes, float]:
+            return {
+                name + b"{" + labels.strip(b"{}"): float(value)
+                for name, labels, value in _LINE.findall(growing(first, second, rounds))
+                if wanted.fullmatch(name)
+            }
+
+        # They grow evenly, so that two looks tell all others.
+        zero, one = figures(0.0), figures(1.0)
+        self._line = {series: (zero[series], one[series] - zero[series]) for series in zero}
+        self._line[b"up{"] = (1.0, 0.0)
+
+    def __len__(self) -> int:
+        return len(self._line)
+
+    def write(self, path: Path, targets: int, rounds: range, interval: float) -> None:
+        """Writes some rounds of each target as OpenMetrics, series by series."""
+        with path.open("wb") as file:
+            for series, (start, step) in self._line.items():
+                comma = b"" if series.endswith(b"{") else b","
+                values = [b"%.6f" % (start + step * number) for number in rounds]
+                for target in range(targets):
+                    name = series + comma + b'instance="gpu%d:8000",job="vllm"}' % target
+                    offset = START + target * interval / targets
+                    file.writelines(
+                        b"%s %s %.3f\n" % (name, value, offset + number * interval)
+                        for number, value in zip(rounds, values, strict=True)
+                    )
+            file.write(b"# EOF\n")
+
+
+def make_blocks(folder: Path, args: argparse.Namespace) -> tuple[int, float]:
+    """Blocks of a day each, as text of more would fill a disk: samples, and CPU seconds."""
+    pages, spent = Pages(), 0.0
+    rounds, day = int(args.hours * 3600.0 / args.interval), int(86_400.0 / args.interval)
+    for first in range(0, rounds, day):
+        some = range(first, min(first + day, rounds))
+        pages.write(folder / "series.om", args.targets, some, args.interval)
+        made = ("create-blocks-from", "--max-block-duration=24h", "openmetrics", "series.om")
+        spent += promtool(folder, *made, "data")
+        (folder / "series.om").unlink()
+    return len(pages) * rounds * args.targets, spent
 
 
 @contextmanager
@@ -153,15 +180,11 @@ def main() -> None:
     args = parser.parse_args()
     if shutil.which("promtool") is None:
         raise SystemExit("promtool is missing: install Debian's prometheus")
-    rounds = int(args.hours * 3600.0 / args.interval)
     end = START + args.hours * 3600.0
     with tempfile.TemporaryDirectory(prefix="backfill") as name:
         folder = Path(name)
-        samples = write_series(folder / "series.om", args.targets, rounds, args.interval)
-        blocks = ("create-blocks-from", "openmetrics", "series.om", "data")
-        print(
-            f"{samples:,} samples; promtool made blocks in {promtool(folder, *blocks):.1f} s CPU"
-        )
+        samples, made = make_blocks(folder, args)
+        print(f"{samples:,} samples; promtool made blocks in {made:.1f} s CPU")
         with prometheus(folder) as (url, pid):
             server, wall, own = cpu(pid), time.monotonic(), time.process_time()
             looks, windows, progress = fill(folder, url, end)

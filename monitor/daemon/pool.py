@@ -8,7 +8,9 @@ from collections import deque
 from collections.abc import Callable
 
 STALL_SECONDS = 0.1
-"""How long work may wait before more threads join in."""
+"""How long work may wait, with too little of it done, before more threads join in."""
+QUICK_SECONDS = 0.01
+"""Work that takes less keeps the interpreter busy; work that takes more waits for a peer."""
 
 
 class Pool:
@@ -16,16 +18,17 @@ class Pool:
 
     A round is a millisecond of work and some waiting. With a thread for each round of a slot,
     the threads would fight for the interpreter, and a scrape would cost twice the CPU. So a
-    thread takes one piece of work after the other. When the next piece has waited for
-    ``STALL_SECONDS``, because those before it hang on slow or dead targets, threads are added,
-    first one, then two, then four, until nothing waits any more.
+    thread takes one piece of work after the other. When work waits and little of it is done,
+    because pieces hang on slow or dead targets, threads are added each ``STALL_SECONDS``, first
+    one, then two, then four, until nothing waits any more.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._work = threading.Condition(self._lock)
         self._queued = threading.Condition(self._lock)
-        self._queue: deque[tuple[Callable[[], object], float]] = deque()
+        self._queue: deque[Callable[[], object]] = deque()
+        self._taken = 0
         self._idle = 0
         self._threads: list[threading.Thread] = []
         self._closed = False
@@ -41,10 +44,11 @@ class Pool:
         with self._lock:
             if self._closed:
                 return
-            self._queue.append((work, time.monotonic()))
+            self._queue.append(work)
             if len(self._queue) == 1:
                 self._queued.notify()
-                self._add(1)
+                if self._idle or not self._threads:
+                    self._add(1)
 
     def close(self, timeout: float) -> bool:
         """Takes no more work and ends what there is; False when that took too long."""
@@ -78,7 +82,8 @@ class Pool:
                 self._idle += 1
                 self._work.wait()
                 self._idle -= 1
-            return self._queue.popleft()[0]
+            self._taken += 1
+            return self._queue.popleft()
 
     def _watch(self) -> None:
         """Adds threads while work waits for too long."""
@@ -89,11 +94,11 @@ class Pool:
                     more = 1
                     self._queued.wait()
                     continue
-                wait = self._queue[0][1] + STALL_SECONDS - time.monotonic()
-                if wait <= 0:
+                taken = self._taken
+                if self._queued.wait(STALL_SECONDS):
+                    continue  # All that waited was taken, and more has come.
+                if self._queue and self._taken - taken < STALL_SECONDS / QUICK_SECONDS:
                     more = self._grow(more)
-                    wait = STALL_SECONDS / 2
-                self._queued.wait(wait)
 
     def _grow(self, count: int) -> int:
         """Adds up to ``count`` threads; how many to add next time."""

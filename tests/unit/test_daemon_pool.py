@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from functools import partial
 
 import pytest
 
-from monitor.daemon.pool import Pool
+from monitor.daemon.pool import QUICK_SECONDS, Pool
 
 PATIENCE = 30.0
 
@@ -32,6 +33,25 @@ def test_quick_work_is_done_in_order_by_few_threads(pool: Pool) -> None:
         assert finished.acquire(timeout=PATIENCE)
     assert sorted(number for number, _ in done) == list(range(200))
     assert len({thread for _, thread in done}) < 20
+
+
+def test_work_that_keeps_the_interpreter_busy_brings_in_no_more_threads(pool: Pool) -> None:
+    threads: set[int] = set()
+    finished = threading.Semaphore(0)
+
+    def work() -> None:
+        # By CPU time, so that a busy machine does not make it look like waiting.
+        until = time.thread_time() + QUICK_SECONDS / 10.0
+        while time.thread_time() < until:
+            pass
+        threads.add(threading.get_ident())
+        finished.release()
+
+    for _ in range(500):
+        pool.submit(work)
+    for _ in range(500):
+        assert finished.acquire(timeout=PATIENCE)
+    assert len(threads) < 5
 
 
 def test_work_that_hangs_does_not_hold_up_the_rest(pool: Pool) -> None:
@@ -77,7 +97,19 @@ def test_a_system_without_threads_is_survived(pool: Pool, monkeypatch: pytest.Mo
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", no_thread)
-    with pytest.raises(RuntimeError):
-        pool.submit(finished.set)
+    pool.submit(finished.set)
     over.set()
+    assert finished.wait(PATIENCE)
+
+
+def test_work_for_which_there_was_no_thread_is_done_when_there_is_one(pool: Pool) -> None:
+    finished = threading.Event()
+
+    def no_thread(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(threading.Thread, "start", no_thread)
+        with pytest.raises(RuntimeError):
+            pool.submit(finished.set)
     assert finished.wait(PATIENCE)
