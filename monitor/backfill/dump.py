@@ -16,11 +16,11 @@ from io import BufferedIOBase
 from pathlib import Path
 from typing import NamedTuple
 
-from monitor.backfill.files import opened
 from monitor.backfill.looks import Findings, Look
 from monitor.backfill.moments import is_moment, usual_interval
 from monitor.backfill.series import NAME, Assembler, Catalogue, Point, wanted_names
 from monitor.model import ConfigError
+from monitor.sources.files import opened
 
 PIECE = 400_000
 """Lines that are sorted at once: about 60 MB."""

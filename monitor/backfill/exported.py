@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from monitor.backfill.files import opened
 from monitor.backfill.looks import Findings, Look
 from monitor.backfill.moments import is_moment, usual_interval
 from monitor.model import ConfigError, Counts, Engine, Identity, Increment, Verdict
 from monitor.pipeline import Counted
+from monitor.sources.files import opened
 from monitor.store.export import COLUMNS, What
 
 LONGEST_LINE = 256 * 1024

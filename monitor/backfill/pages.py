@@ -11,12 +11,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from monitor.backfill.files import opened
 from monitor.backfill.looks import Findings, Look
 from monitor.backfill.moments import is_moment, usual_interval
 from monitor.config.files import read_limited
 from monitor.model import ConfigError
 from monitor.pipeline import Page
+from monitor.sources.files import opened
 
 MAX_INDEX = 64 * 1024 * 1024
 MAX_PAGE = 64 * 1024 * 1024

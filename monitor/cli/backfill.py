@@ -14,7 +14,6 @@ import typer
 
 from monitor.backfill.dump import DumpSource, matchers_in
 from monitor.backfill.exported import ExportSource
-from monitor.backfill.files import STDIN
 from monitor.backfill.pages import PagesSource
 from monitor.backfill.prometheus import PrometheusSource
 from monitor.cli.apps import group
@@ -38,6 +37,7 @@ from monitor.cli.times import parse_point
 from monitor.clock import SystemClock
 from monitor.config.values import AUTO, parse_base_url, parse_engine
 from monitor.model import ConfigError
+from monitor.sources.files import STDIN
 from monitor.sources.logs import LogFiles, LogSettings, in_order
 from monitor.sources.promql import PrometheusApi
 from monitor.store.text import public_url

@@ -37,13 +37,14 @@ from monitor.cli.options import (
     checked,
 )
 from monitor.cli.output import print_error, print_json
-from monitor.cli.pages import STDIN, parse_pages, read_pages
+from monitor.cli.pages import parse_pages, read_pages
 from monitor.clock import SystemClock
 from monitor.config.values import AUTO, default_target_name, parse_engine, parse_target_url
 from monitor.health.baseline import FASTEST_TPOT, SLOWEST_TPOT, QuickSpeeds
 from monitor.model import Assessment, ConfigError, PageError
 from monitor.report import to_document
 from monitor.settings import TargetSettings
+from monitor.sources.files import STDIN
 
 SCHEMA = "monitor.check/1"
 _SERVICE = "check"
@@ -59,7 +60,7 @@ def check(
     *,
     page: Annotated[
         list[str] | None,
-        typer.Option(metavar="FILE[@TIME]", help="A saved page; repeat it. '-' is stdin."),
+        typer.Option(metavar="FILE[@TIME]", help="A saved page, maybe packed; '-' is stdin."),
     ] = None,
     interval: Annotated[
         float,

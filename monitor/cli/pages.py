@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from monitor.check import Look
 from monitor.cli.times import parse_time
-from monitor.config.files import read_limited
 from monitor.model import ConfigError
 from monitor.pipeline import Page
+from monitor.sources.files import STDIN, opened
 
-STDIN = "-"
 _MAX_BYTES = 64 * 1024 * 1024
 
 
@@ -49,15 +47,14 @@ def read_pages(pages: Sequence[SavedPage]) -> Iterator[Look]:
 
 
 def _read(file: str) -> bytes:
-    if file == STDIN:
-        content = sys.stdin.buffer.read(_MAX_BYTES + 1)
-        if len(content) > _MAX_BYTES:
-            raise ConfigError(f"--page -: is larger than {_MAX_BYTES} bytes")
-        return content
     try:
-        return read_limited(Path(file), _MAX_BYTES)
-    except ValueError as error:
-        raise ConfigError(f"--page {file}: {error}") from None
+        with opened(file) as stream:
+            content = stream.read(_MAX_BYTES + 1)
+    except ConfigError as error:
+        raise ConfigError(f"--page {error}") from None
+    if len(content) > _MAX_BYTES:
+        raise ConfigError(f"--page {file}: is larger than {_MAX_BYTES} bytes")
+    return content
 
 
 def _split(argument: str) -> tuple[str, float | None]:

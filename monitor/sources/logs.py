@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import lzma
 import re
-import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import tzinfo
@@ -15,20 +11,18 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Protocol
 
-import zstandard
-
 from monitor.backfill.looks import Findings, Look
 from monitor.engines.logs.reader import WANTED, LogReader
 from monitor.engines.logs.sglang import WINDOW_SECONDS
 from monitor.engines.logs.stamps import Stamps
 from monitor.model import ConfigError, Engine
+from monitor.sources.files import UNREADABLE, unpacked
 
 BLOCK_BYTES = 1 << 20
 LONGEST_LINE = 1 << 20
 _PACKED = r"(?:\.(?:gz|zst|bz2|xz))?$"
 _NUMBERED = re.compile(r"\.(\d{1,4})" + _PACKED)
 _DATED = re.compile(r"[-._](\d{4}-?\d\d-?\d\d(?:[-_T.]?\d\d[-:]?\d\d(?:[-:]?\d\d)?)?)" + _PACKED)
-_DAMAGE = (OSError, EOFError, zlib.error, lzma.LZMAError, zstandard.ZstdError)
 
 
 class Readable(Protocol):
@@ -40,22 +34,6 @@ class Readable(Protocol):
         Where a file is cut short, ``read`` would keep to itself what came before the cut.
         """
         ...
-
-
-Opener = Callable[[BufferedReader], Readable]
-
-
-def _zstd(raw: BufferedReader) -> zstandard.ZstdDecompressionReader:
-    return zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
-
-
-_MAGIC: tuple[tuple[bytes, Opener], ...] = (
-    (b"\x1f\x8b", lambda raw: gzip.GzipFile(fileobj=raw)),
-    (b"\x28\xb5\x2f\xfd", _zstd),
-    (b"BZh", bz2.BZ2File),
-    (b"\xfd7zXZ", lzma.LZMAFile),
-)
-"""How files of each kind begin: names lie, and pipes have none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +108,8 @@ class LogFiles:
     def _wanted(self, raw: BufferedReader, path: Path) -> Iterator[bytes]:
         """The lines that tell something; a damaged file is read as far as it can be."""
         try:
-            yield from wanted_lines(_decompress(raw), self.findings)
-        except _DAMAGE as error:
+            yield from wanted_lines(unpacked(raw), self.findings)
+        except UNREADABLE as error:
             self.findings.note(f"{path}: damaged, read as far as possible ({error})")
 
 
@@ -189,14 +167,3 @@ def _size(path: Path) -> int:
         return path.stat().st_size
     except OSError:
         return 0
-
-
-def _decompress(raw: BufferedReader) -> Readable:
-    """The text of a file, whatever it was compressed with."""
-    beginning = _peek(raw)
-    opener = next((opener for magic, opener in _MAGIC if beginning.startswith(magic)), None)
-    return opener(raw) if opener else raw
-
-
-def _peek(raw: BufferedReader) -> bytes:
-    return raw.peek(8)[:8]

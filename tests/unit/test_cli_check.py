@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import io
+import bz2
+import gzip
 import json
+import lzma
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import pytest
+import zstandard
 from cli_pages import Result, invoke, vllm_page, write_series
 
 from monitor.check import judge_series, judge_settings, look_twice, spacing
@@ -100,13 +102,35 @@ def test_no_metrics_page_at_all_is_one_line_and_exit_code_2(
 
 
 def test_a_page_may_come_from_standard_input(
-    monkeypatch: pytest.MonkeyPatch, capsys: Capture
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture, tmp_path: Path
 ) -> None:
-    body = io.BytesIO(vllm_page(5000).encode())
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=body))
-    target = only_target(invoke(capsys, "check", "--page", "-@1800000000", "--json"))
+    body = tmp_path / "page"
+    body.write_text(vllm_page(5000))
+    with body.open() as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        target = only_target(invoke(capsys, "check", "--page", "-@1800000000", "--json"))
     assert target["target"] == "standard input"
     assert target["window"]["drafts"] == 5000
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress, lzma.compress, bz2.compress])
+def test_a_page_may_be_packed(
+    tmp_path: Path, capsys: Capture, pack: Callable[[bytes], bytes]
+) -> None:
+    page = tmp_path / "page.prom"
+    page.write_bytes(pack(vllm_page(5000).encode()))
+    target = only_target(invoke(capsys, "check", "--page", page, "--json"))
+    assert target["window"]["drafts"] == 5000
+
+
+def test_a_packed_page_that_is_cut_short_is_one_line_and_exit_code_2(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    page = tmp_path / "page.prom.gz"
+    page.write_bytes(gzip.compress(vllm_page(5000).encode())[:-20])
+    result = invoke(capsys, "check", "--page", page)
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith(f"monitor: --page {page}: cannot be read: ")
 
 
 def test_two_speeds_give_a_speedup(tmp_path: Path, capsys: Capture) -> None:
