@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, NamedTuple
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 from monitor.clock import Clock
 from monitor.logs import REDACTOR
@@ -77,6 +77,7 @@ class PrometheusApi:
         self.warnings: list[str] = []
         """What the server had to say beside its answers, such as that a store was away."""
         self._base = url.rstrip("/") + "/api/v1/"
+        self._host = urlsplit(url).netloc.rpartition("@")[2]
         self._clock = clock
         self._timeout = timeout
         self._session = GuardedSession(credentials, max_bytes=max_bytes)
@@ -118,9 +119,10 @@ class PrometheusApi:
                 return self._try(path, parameters)
             except TooMuchError:
                 raise
-            except ScrapeError as error:
+            except FetchError as error:
                 if not error.retryable or number == TRIES:
-                    raise
+                    text = f"{self._host}: {error}"
+                    raise FetchError(error.kind, text, retryable=error.retryable) from None
             self._clock.sleep(wait)
             wait *= 2.0
         raise AssertionError("the last try returns or raises")

@@ -106,7 +106,14 @@ def test_what_is_no_answer_is_said_in_one_line(answer: Answer, message: str) -> 
         open_source(url)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
-    assert "127.0.0.1" not in str(caught.value)
+    assert "match%" not in str(caught.value)
+
+
+def test_a_server_that_is_not_there_is_named() -> None:
+    with serving(in_turn(b"")) as (_, url):
+        host = url.removeprefix("http://").partition("/")[0]
+    with pytest.raises(ScrapeError, match=f"^{host}: the connection failed"):
+        open_source(url)
 
 
 def test_a_server_that_hangs_is_given_up_in_time() -> None:
