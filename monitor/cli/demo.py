@@ -63,7 +63,7 @@ def demo(
 
 def _introduce(address: str, database: str) -> None:
     print_text("A recorded incident, played 20 times as fast to the real daemon.")
-    print_text(f"endpoints  {address}/metrics  /api/v1/status  /readyz")
+    print_text(f"endpoints  {address}/  /metrics  /api/v1/status  /readyz")
     print_text(f"database   {database}\n\n")
 
 

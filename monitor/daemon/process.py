@@ -146,7 +146,9 @@ class Daemon:
         """Opens what is needed in any case; begins to lead if nobody else does."""
         settings = self._settings
         sock = listen(settings.host, settings.port)
-        app = create_app(self, host=settings.host, token=lambda: self._settings.token)
+        app = create_app(
+            self, host=settings.host, token=lambda: self._settings.token, clock=self._clock
+        )
         self._web = WebServer(app, sock)
         try:
             self._open_store()

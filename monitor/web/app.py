@@ -8,11 +8,13 @@ from typing import Any
 
 import structlog
 from fastapi import FastAPI, Request, Response
-from fastapi.responses import JSONResponse
+from fastapi.responses import HTMLResponse, JSONResponse
 from pydantic import SecretStr
 
 from monitor import __version__
+from monitor.clock import Clock
 from monitor.model import MonitorError
+from monitor.web import page
 from monitor.web.guard import Guard
 from monitor.web.metrics import MetricsPage
 from monitor.web.view import Monitored
@@ -21,7 +23,7 @@ _log = structlog.get_logger(__name__)
 
 
 def create_app(
-    monitored: Monitored, *, host: str, token: Callable[[], SecretStr | None]
+    monitored: Monitored, *, host: str, token: Callable[[], SecretStr | None], clock: Clock
 ) -> FastAPI:
     """The application; ``host`` is where it listens, ``token`` gives the one that is valid."""
     app = FastAPI(
@@ -34,7 +36,7 @@ def create_app(
     )
     app.add_middleware(Guard, host=host, token=token)
     _add_probes(app, monitored)
-    _add_readers(app, monitored)
+    _add_readers(app, monitored, clock)
     _add_reload(app, monitored)
     return app
 
@@ -55,16 +57,27 @@ def _add_probes(app: FastAPI, monitored: Monitored) -> None:
         return JSONResponse({"ready": waiting is None, "waiting_for": waiting}, status)
 
 
-def _add_readers(app: FastAPI, monitored: Monitored) -> None:
-    page = MetricsPage(monitored)
+def _add_readers(app: FastAPI, monitored: Monitored, clock: Clock) -> None:
+    own = MetricsPage(monitored)
 
     # These do some work for each target, so that they run in a thread and not in the loop
     # that answers the probes.
     @app.get("/metrics")
     def metrics(request: Request) -> Response:
         """The monitor's own metrics."""
-        content, media_type = page.render(request.headers.get("accept", ""))
+        content, media_type = own.render(request.headers.get("accept", ""))
         return Response(content, media_type=media_type)
+
+    @app.get("/", include_in_schema=False)
+    def status_page() -> HTMLResponse:
+        """What ``/api/v1/status`` says, for people."""
+        content = page.render(monitored.status(), monitored.health(), clock.utc())
+        return HTMLResponse(content, headers=page.HEADERS)
+
+    @app.get("/status.css", include_in_schema=False)
+    async def style() -> Response:
+        """How the page looks."""
+        return Response(page.STYLE, media_type="text/css")
 
     @app.get("/api/v1/status")
     def status() -> dict[str, Any]:

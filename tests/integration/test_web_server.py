@@ -6,7 +6,7 @@ import http.client
 import json
 import socket
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from typing import Any
 
 import pytest
@@ -17,6 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from pydantic import SecretStr
 
 from monitor import __version__
+from monitor.clock import FakeClock
 from monitor.model import (
     Action,
     Alarm,
@@ -139,7 +140,8 @@ def serving(
     daemon: FakeDaemon, *, token: SecretStr | None = None, host: str = "127.0.0.1"
 ) -> Iterator[Client]:
     # Tests listen on loopback only; what the application believes is told to it by ``host``.
-    server = WebServer(create_app(daemon, host=host, token=lambda: token), listen("127.0.0.1", 0))
+    app = create_app(daemon, host=host, token=lambda: token, clock=FakeClock(1_800_000_000.0))
+    server = WebServer(app, listen("127.0.0.1", 0))
     port = server.port
     server.start()
     try:
@@ -165,6 +167,27 @@ def samples(text: str) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
         for family in text_string_to_metric_families(text)
         for sample in family.samples
     }
+
+
+def test_the_status_page_loads_nothing_but_its_own_style(client: Client) -> None:
+    with closing(http.client.HTTPConnection(*client.address, timeout=30)) as connection:
+        connection.request("GET", "/")
+        response = connection.getresponse()
+        text = response.read().decode()
+    assert response.status == 200
+    assert response.headers["Content-Type"] == "text/html; charset=utf-8"
+    assert "default-src 'none'" in response.headers["Content-Security-Policy"]
+    assert "Nothing is watched yet." in text
+    assert "as of 2027-01-15 08:00:00 UTC" in text
+    status, style = client.ask("/status.css")
+    assert status == 200
+    assert style.startswith(":root {")
+
+
+def test_the_status_page_needs_the_token_where_others_can_ask(daemon: FakeDaemon) -> None:
+    with serving(daemon, token=TOKEN, host="0.0.0.0") as client:
+        assert client.ask("/")[0] == 401
+        assert client.ask("/", headers={"Authorization": "Bearer s3cret-token"})[0] == 200
 
 
 def test_metrics_show_what_is_known_and_nothing_else(client: Client) -> None:
