@@ -18,7 +18,6 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import replace
 from typing import ParamSpec, TypeVar
 
 from benchmarks.pages import PAGES, growing, serving
@@ -131,7 +130,7 @@ def store(watch: Stopwatch, row: RoundRow) -> None:
         for number in range(1, LOOKS // 5):
             at = row.now + 15.0 * number
             moved = increment._replace(start=increment.end + at, end=increment.end + at + 15.0)
-            batch = [replace(row, target=t.name, now=at, increments=(moved,)) for t in targets]
+            batch = [row._replace(target=t.name, now=at, increments=(moved,)) for t in targets]
             watch.time("store", repository.write_round, batch)
             flat: list[tuple[object, ...]] = [
                 (n, at, *moved.counts[:-1], str(moved.counts.positions)) for n in range(ROWS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from multiprocessing.pool import ThreadPool
 from statistics import median
@@ -96,7 +96,7 @@ def judge_series(looks: Iterable[Look], settings: TargetSettings) -> Assessment:
         answer = pipeline.lifetime(answer.at)
     # A target that is down says so itself.
     more = notes + failed if usable else notes
-    return replace(answer, notes=(*answer.notes, *more))
+    return answer._replace(notes=(*answer.notes, *more))
 
 
 def look_twice(

@@ -304,8 +304,7 @@ class Position(NamedTuple):
     """The same among drafts whose previous position was accepted; None where none was."""
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(NamedTuple):
     """The sums of a span of time and the quotients that follow from them."""
 
     start: float
@@ -325,8 +324,7 @@ class Window:
     """True where several workers with counters of their own answer in turns."""
 
 
-@dataclass(frozen=True, slots=True)
-class EngineVerdict:
+class EngineVerdict(NamedTuple):
     """The verdict on one of several engines behind a target."""
 
     label: str
@@ -336,8 +334,7 @@ class EngineVerdict:
     acceptance_length: Estimate | None
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
+class Load(NamedTuple):
     """How busy the server was; None is unknown."""
 
     running: float | None = None
@@ -351,16 +348,14 @@ class Load:
     """Drafts per decode step; below 1 where some steps carry no proposal."""
 
 
-@dataclass(frozen=True, slots=True)
-class BreakEven:
+class BreakEven(NamedTuple):
     """The acceptance from which speculation begins to pay at this load."""
 
     acceptance_length: float
     acceptance_rate: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class WhatIf:
+class WhatIf(NamedTuple):
     """What another draft size would give at this load."""
 
     best_k: int | None
@@ -372,8 +367,7 @@ class WhatIf:
     """Share of the draft tokens that was rejected."""
 
 
-@dataclass(frozen=True, slots=True)
-class BaselineMatch:
+class BaselineMatch(NamedTuple):
     """The baseline a window was compared with."""
 
     name: str
@@ -383,8 +377,7 @@ class BaselineMatch:
     """When it was measured, where that is known."""
 
 
-@dataclass(frozen=True, slots=True)
-class Assessment:
+class Assessment(NamedTuple):
     """The answer for one target: verdict, reason, advice, one sentence and the figures."""
 
     target: str
@@ -393,7 +386,7 @@ class Assessment:
     cause: Cause | None
     action: Action
     sentence: str
-    identity: Identity = field(default_factory=Identity)
+    identity: Identity = Identity()
     window: Window | None = None
     acceptance_rate: Estimate | None = None
     acceptance_length: Estimate | None = None
@@ -401,7 +394,7 @@ class Assessment:
     speedup: Estimate | None = None
     break_even: BreakEven | None = None
     what_if: WhatIf | None = None
-    load: Load = field(default_factory=Load)
+    load: Load = Load()
     evidence: Evidence | None = None
     baseline: BaselineMatch | None = None
     engines: tuple[EngineVerdict, ...] = ()

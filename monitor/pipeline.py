@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -34,8 +33,7 @@ from monitor.model import (
 from monitor.settings import TargetSettings
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(NamedTuple):
     """The bodies that one look at a target gave."""
 
     metrics: bytes
@@ -45,15 +43,13 @@ class Page:
     """What the server told about itself, on the pages with which it was asked."""
 
 
-@dataclass(frozen=True, slots=True)
-class NoPage:
+class NoPage(NamedTuple):
     """A look that gave no page, and why, in one line."""
 
     error: str
 
 
-@dataclass(frozen=True, slots=True)
-class Counted:
+class Counted(NamedTuple):
     """What was stored of a look, where its page is gone."""
 
     increments: tuple[Increment, ...]
@@ -67,8 +63,7 @@ Seen = Page | Sample | NoPage | Counted
 """All that a look can have given."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tick:
+class Tick(NamedTuple):
     """What one look at a target led to."""
 
     increments: tuple[Increment, ...]

@@ -7,7 +7,7 @@ explains it. Time starts at 0, and there is a look every ``interval``.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -112,15 +112,15 @@ def _with_figures(facts: Facts, pairs: Mapping[str, str]) -> Facts:
     estimates: dict[str, Any] = {n: _estimate(pairs[n]) for n in _ESTIMATES if n in pairs}
     load = Load(running=numbers.get("running"))
     window = Window(0.0, 60.0, counts)
-    a = replace(facts.assessment, window=window, load=load, **estimates)
+    a = facts.assessment._replace(window=window, load=load, **estimates)
     if "baseline" in pairs:
         state = _word(BaselineState, pairs["baseline"])
         other = BaselineMatch("other", matches=False, running_range=(1.0, 64.0))
-        a = replace(a, baseline=None if state is BaselineState.MISSING else other)
+        a = a._replace(baseline=None if state is BaselineState.MISSING else other)
     alarms = (_word(Alarm, pairs["alarm"]),) if "alarm" in pairs else ()
     set_to = numbers.get("threshold")
-    facts = replace(facts, assessment=a, alarms=alarms)
-    return facts if set_to is None else replace(facts, threshold=set_to, threshold_is_set=True)
+    facts = facts._replace(assessment=a, alarms=alarms)
+    return facts if set_to is None else facts._replace(threshold=set_to, threshold_is_set=True)
 
 
 def _number(text: str) -> float:
@@ -301,9 +301,8 @@ def _looks(test: RuleTest) -> Iterator[tuple[float, Facts]]:
 
 
 def _placed(facts: Facts, test: RuleTest, at: float, *, fresh: bool) -> Facts:
-    return replace(
-        facts,
-        assessment=replace(facts.assessment, target=test.target, at=START + at),
+    return facts._replace(
+        assessment=facts.assessment._replace(target=test.target, at=START + at),
         service=test.service,
         role=SPECULATIVE if test.role is None else test.role.value,
         labels=test.labels,

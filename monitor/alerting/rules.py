@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from monitor.alerting.model import Severity
@@ -126,14 +127,13 @@ class Rule:
         return self.when.baseline is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(NamedTuple):
     """What the rules look at: one assessment and what surrounds it."""
 
     assessment: Assessment
     service: str
     role: str = SPECULATIVE
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = MappingProxyType({})
     fresh: bool = True
     """False where the assessment only repeats an earlier one because a page is missing."""
     alarms: tuple[Alarm, ...] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from monitor.backfill.looks import Look
@@ -103,7 +103,7 @@ class Lane:
         if row.document is not None:
             self._document = row.document, look.at
         # Where alerts stand is kept with the rest of the memory; the daemon's own stay its own.
-        return outcome._replace(row=replace(row, alerts=AlertNews(told=row.alerts.told)))
+        return outcome._replace(row=row._replace(alerts=AlertNews(told=row.alerts.told)))
 
     def filled(self) -> Filled | None:
         """How far this lane has come since the last ``saved``; None where it has not moved."""

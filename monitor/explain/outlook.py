@@ -259,14 +259,14 @@ def _with_rate(case: Case, rate: float) -> Facts:
     facts = case.facts
     before = facts.accepted.rate
     counts = _accepting(facts.counts, rate)
-    window = replace(facts.window, counts=counts)
+    window = facts.window._replace(counts=counts)
     accepted = acceptance(window, case.learnt_effect)
     gain, per_step, k = facts.speedup, facts.load.tokens_per_step, facts.accepted.k
     if gain is not None and per_step and k is not None and before is not None:
         coverage = min(facts.load.coverage or 1.0, 1.0)
         grown = (per_step + coverage * k * (rate - before.value)) / per_step
         gain = _scaled(gain, max(grown, 0.0))
-    return replace(facts, window=window, accepted=accepted, speedup=gain)
+    return facts._replace(window=window, accepted=accepted, speedup=gain)
 
 
 def _accepting(counts: Counts, rate: float) -> Counts:
@@ -285,7 +285,7 @@ def _accepting(counts: Counts, rate: float) -> Counts:
 
 def _with_speedup(facts: Facts, value: float) -> Facts:
     gain = facts.speedup
-    return facts if gain is None else replace(facts, speedup=_scaled(gain, value / gain.value))
+    return facts if gain is None else facts._replace(speedup=_scaled(gain, value / gain.value))
 
 
 def _scaled(gain: Estimate, factor: float) -> Estimate:
@@ -301,8 +301,8 @@ def _with_step(facts: Facts, after: float) -> Facts:
     step = facts.past.changes.step
     if step is None:
         return facts
-    changes = replace(facts.past.changes, step=replace(step, after=after))
-    return replace(facts, past=replace(facts.past, changes=changes))
+    changes = facts.past.changes._replace(step=replace(step, after=after))
+    return facts._replace(past=facts.past._replace(changes=changes))
 
 
 def _with_traffic(case: Case, factor: float) -> Facts:
@@ -311,8 +311,8 @@ def _with_traffic(case: Case, factor: float) -> Facts:
     scaled = Counts._make(
         (*(factor * figure for figure in counts[:-1]), tuple(factor * s for s in counts.positions))
     )
-    window = replace(case.facts.window, counts=scaled._replace(seconds=counts.seconds))
-    return replace(case.facts, window=window, accepted=acceptance(window, case.learnt_effect))
+    window = case.facts.window._replace(counts=scaled._replace(seconds=counts.seconds))
+    return case.facts._replace(window=window, accepted=acceptance(window, case.learnt_effect))
 
 
 def _more_traffic(case: Case, found: Finding) -> Turn | None:

@@ -10,6 +10,7 @@ independent (docs/statistics.md, with the measured false alarms and delays).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 THRESHOLD = 10.0
 """Evidence at which the detector alarms, in nats."""
@@ -34,8 +35,7 @@ _STATIC_TOLERANCE = 0.06
 """Tolerance while there is no profile by hour: the traffic mix moves acceptance by ± 0.05."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(NamedTuple):
     """What the detector is set to find, for one reference rate."""
 
     drop: float
@@ -100,8 +100,7 @@ class Cusum:
         self.rising_since = self.zero_since = self.alarm_at = self.changed_at = None
 
 
-@dataclass(frozen=True, slots=True)
-class Scrape:
+class Scrape(NamedTuple):
     """What the precision of one scrape's acceptance rate depends on."""
 
     requests: float

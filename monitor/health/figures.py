@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from monitor.health.interval import (
     acceptance_interval,
@@ -17,8 +17,7 @@ GAUGE_SHARE = 0.05
 """Above this share of drafts from gauges the whole window counts as weak evidence."""
 
 
-@dataclass(frozen=True, slots=True)
-class Acceptance:
+class Acceptance(NamedTuple):
     """Acceptance of a window with the evidence behind it."""
 
     rate: Estimate | None

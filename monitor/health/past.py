@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from monitor.health.peers import NO_PEERS, Peers
 from monitor.health.reference import Normal
@@ -22,8 +22,7 @@ SAME_LOAD = 1.3
 SAME_K = 0.01
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """Counts of a part of the past, with its times."""
 
     start: float
@@ -31,8 +30,7 @@ class Part:
     counts: Counts
 
 
-@dataclass(frozen=True, slots=True)
-class Changes:
+class Changes(NamedTuple):
     """Changes within the seen past."""
 
     rate: Change | None = None
@@ -70,11 +68,10 @@ class Changes:
         return self.has_fallen or self.has_risen or self.is_slower
 
 
-@dataclass(frozen=True, slots=True)
-class Past:
+class Past(NamedTuple):
     """What is known of the time before, as far as it helps to judge and to explain."""
 
-    changes: Changes = field(default_factory=Changes)
+    changes: Changes = Changes()
     normal: Normal | None = None
     """Learnt acceptance at this hour."""
     normal_rates: tuple[float, ...] = ()

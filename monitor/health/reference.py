@@ -11,7 +11,7 @@ import json
 from collections import deque
 from dataclasses import dataclass, field
 from math import sqrt
-from typing import Any
+from typing import Any, NamedTuple
 
 from monitor.health.detect import DRAFTS_RATIO
 from monitor.health.interval import accepted_variance
@@ -74,8 +74,7 @@ class Block:
     counts: Counts = field(default_factory=Counts)
 
 
-@dataclass(frozen=True, slots=True)
-class Normal:
+class Normal(NamedTuple):
     """What is expected of a scrape at some hour."""
 
     rate: float

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import NamedTuple
 
 from monitor.health.baseline import Baseline
@@ -176,7 +175,7 @@ class TargetState:
         silent = now - active if active is not None else 0.0
         if silent <= self._settings.judged[0] or answer.verdict not in _RESTS_ON_TRAFFIC:
             return answer
-        return replace(answer, sentence=f"{answer.sentence}; no traffic for {duration(silent)}")
+        return answer._replace(sentence=f"{answer.sentence}; no traffic for {duration(silent)}")
 
     def _since_start(self, seconds: float, sample: Sample) -> float:
         """A window no longer than the present process runs: the one before may have had

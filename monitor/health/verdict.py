@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from monitor.health import words
@@ -80,8 +79,7 @@ WITHOUT_ACCEPTANCE = frozenset(
 """Verdicts beside which an acceptance figure would be wrong or old."""
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(NamedTuple):
     """Everything the rules look at, for one window of one target or engine."""
 
     window: Window
@@ -93,7 +91,7 @@ class Facts:
     baseline_matches: bool
     previous: Said | None = None
     """What was said before, which stands while the figures still point its way."""
-    past: Past = field(default_factory=Past)
+    past: Past = Past()
 
     @property
     def counts(self) -> Counts:

@@ -10,8 +10,8 @@ prefix formula to be 4 % off.
 from __future__ import annotations
 
 from collections.abc import MutableMapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
+from typing import NamedTuple
 
 from monitor.health.verdict import Facts
 from monitor.model import Position, WhatIf
@@ -25,8 +25,7 @@ _SAME_LOAD = 1.25
 _OTHER_K = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class StepCost:
+class StepCost(NamedTuple):
     """What a step costs now and what a plain one would, in seconds, at the same load."""
 
     k: float

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from monitor.health.baseline import Baseline
 from monitor.health.figures import Acceptance
@@ -191,8 +191,7 @@ def _lengths(engines: list[EngineVerdict]) -> str:
     return f"{low:.2f}" if f"{low:.2f}" == f"{high:.2f}" else f"{low:.2f}–{high:.2f}"
 
 
-@dataclass(frozen=True, slots=True)
-class Unproven:
+class Unproven(NamedTuple):
     """What is known when nothing is proven."""
 
     acceptance: Acceptance

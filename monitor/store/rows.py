@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from monitor.health.judging import JudgeSettings
 from monitor.health.orders import Order
@@ -13,8 +14,7 @@ from monitor.store.standing import NO_NEWS, AlertNews
 NOTHING_KNOWN = Identity()
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """A verdict that differs from the one before it in verdict, cause or action."""
 
     verdict: str
@@ -25,8 +25,7 @@ class Change:
     """The whole assessment as JSON text."""
 
 
-@dataclass(frozen=True, slots=True)
-class RoundRow:
+class RoundRow(NamedTuple):
     """What one tick of one target leaves behind."""
 
     target: str

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sqlalchemy import Connection, delete
 
@@ -25,8 +26,7 @@ class AlertRow:
     state: str
 
 
-@dataclass(frozen=True, slots=True)
-class AlertNews:
+class AlertNews(NamedTuple):
     """What one tick changed about the alerts of its target."""
 
     rows: Sequence[AlertRow] = ()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +63,7 @@ IDLE = Assessment("t", 0.0, Verdict.IDLE, None, Action.NONE, "")
 
 
 def verdict(word: Verdict, *, alarms: tuple[Alarm, ...] = (), **other: Any) -> Facts:
-    return Facts(replace(WELL, verdict=word, **other), "s", alarms=alarms)
+    return Facts(WELL._replace(verdict=word, **other), "s", alarms=alarms)
 
 
 BAD: Mapping[str, Facts] = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -49,7 +48,7 @@ def test_a_round_is_written_as_a_whole_or_not_at_all(
     repository.register([target("a"), target("b")], NOON)
     before = dump(engine)
     # The document of the last row is no JSON, which shows only when it has to be cut.
-    broken = replace(full_row(name="b"), change=replace(change(), document="\0"))
+    broken = full_row(name="b")._replace(change=change()._replace(document="\0"))
     with pytest.raises(ValueError, match="Expecting value"):
         repository.write_round([full_row(name="a"), broken])
     assert dump(engine) == before

@@ -58,7 +58,7 @@ class Watched:
             self.server.now += INTERVAL
             missed = self.state.misses_pages(self.server.now)
             down = self.state.down("connection refused", self.server.now)
-            standing = replace(self.said[-1], at=self.server.now)
+            standing = self.said[-1]._replace(at=self.server.now)
             rows.append(self._row((), down if missed else standing))
         self._write(rows)
         return self.said[-1]
@@ -66,8 +66,7 @@ class Watched:
     def _write(self, rows: list[RoundRow]) -> None:
         # Of the state and the assessment only the last ones stay, so only they are made.
         answer = self.said[-1]
-        last = replace(
-            rows[-1],
+        last = rows[-1]._replace(
             state=state_text(self.state),
             document=json.dumps(to_document(answer)),
         )
@@ -76,12 +75,12 @@ class Watched:
     def obey(self, given: StoredOrder) -> None:
         """Carries an order out with the next look."""
         assert apply_order(self.state, given.order)
-        self._write([replace(self._look(), obeyed=(given.id,))])
+        self._write([self._look()._replace(obeyed=(given.id,))])
 
     def write(self, state: str) -> None:
         """Stores another memory with the latest look."""
         row = self._row((), self.said[-1])
-        self._repository.write_round([replace(row, state=state)])
+        self._repository.write_round([row._replace(state=state)])
 
     def _look(self) -> RoundRow:
         increments = self.state.observe(self._page())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from rollback_values import GAIN, LOSS, MODEL, NOON, SERVER, assessment
 
@@ -408,14 +408,14 @@ class Stage:
         share = 1.0 - self.world.share
         if not server.up or server.hangs:
             down = assessment(now, verdict=Verdict.DOWN, cause=None, speedup=None)
-            return Look(replace(down, window=None, identity=Identity()), fresh=False)
+            return Look(down._replace(window=None, identity=Identity()), fresh=False)
         if self.is_warming_up:
             fresh = assessment(
                 now, verdict=Verdict.INSUFFICIENT, cause=None, speedup=None,
                 identity=self.identity,
             )  # fmt: skip
-            window = None if fresh.window is None else replace(fresh.window, warming_up=True)
-            return Look(replace(fresh, window=window), fresh=True)
+            window = None if fresh.window is None else fresh.window._replace(warming_up=True)
+            return Look(fresh._replace(window=window), fresh=True)
         if share * self.world.running < 0.2:
             idle = assessment(
                 now, verdict=Verdict.IDLE, cause=None, speedup=None, identity=self.identity

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from monitor.model import (
     Action,
     Assessment,
@@ -74,7 +72,7 @@ def good(at: float = NOON, target: str = "chat-1", identity: Identity = SERVER) 
 def nothing(
     at: float, verdict: Verdict = Verdict.IDLE, *, fresh: bool = True, target: str = "chat-1"
 ) -> Look:
-    found = replace(assessment(at, target=target, verdict=verdict), cause=None, speedup=None)
+    found = assessment(at, target=target, verdict=verdict)._replace(cause=None, speedup=None)
     return Look(found, fresh=fresh, votes=("harmful",))
 
 

@@ -390,7 +390,7 @@ def test_verdicts_without_information_never_end_what_fires(
         for _ in range(minutes):
             now += 60.0
             facts = facts_of((verdict, None, 0.9, True, 0.0, 1), now)
-            facts = replace(facts, alarms=())
+            facts = facts._replace(alarms=())
             states, messages = step(applying(DEFAULTS, facts), states, facts, now, 60.0)
             assert not any(m.rule in open_ and m.reason is Reason.RESOLVED for m in messages)
     assert all(states[name].state is State.FIRING for name in open_)

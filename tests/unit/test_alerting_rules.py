@@ -109,11 +109,11 @@ def test_every_verdict_answers_a_rule_about_every_verdict(verdict: Verdict) -> N
 
 def test_rules_are_only_about_the_targets_they_match() -> None:
     matcher = Matcher(services=("chat*",), labels=(("zone", "a"),))
-    here = replace(facts("1m idle"), service="chat-large", labels={"zone": "a"})
+    here = facts("1m idle")._replace(service="chat-large", labels={"zone": "a"})
     assert matcher.matches(here)
-    assert not matcher.matches(replace(here, service="code"))
-    assert not matcher.matches(replace(here, labels={}))
-    assert not matcher.matches(replace(here, role="baseline"))
+    assert not matcher.matches(here._replace(service="code"))
+    assert not matcher.matches(here._replace(labels={}))
+    assert not matcher.matches(here._replace(role="baseline"))
 
 
 # -- the machine -------------------------------------------------------------------------
@@ -139,7 +139,7 @@ def test_only_valid_windows_of_alerts_that_do_not_flap_vote_for_a_rollback() -> 
     rules = load_rules([]).rules
     states = fired(HARMFUL)
     assert votes(rules, states, facts(HARMFUL)) == ("harmful",)
-    assert votes(rules, states, replace(facts(HARMFUL), fresh=False)) == ()
+    assert votes(rules, states, facts(HARMFUL)._replace(fresh=False)) == ()
     assert votes(rules, states, facts("1m idle")) == ()
     flapping = {name: replace(state, flapping=True) for name, state in states.items()}
     assert votes(rules, flapping, facts(HARMFUL)) == ()
@@ -166,9 +166,9 @@ rules:
     rules = tuple(rules_of(tmp_path, text, defaults=False).values())
     given = facts(HARMFUL)
     identity = given.assessment.identity._replace(model="evil\x1b[31m\u202e$target\n" + "x" * 500)
-    given = replace(
-        given,
-        assessment=replace(given.assessment, identity=identity, sentence="a\r\nb\x00" + "y" * 900),
+    hostile = given.assessment._replace(identity=identity, sentence="a\r\nb\x00" + "y" * 900)
+    given = given._replace(
+        assessment=hostile,
         labels={"zone": "a"},
         document=lambda: {"target": "t"},
     )
@@ -402,7 +402,7 @@ def told_of(rule_ids: tuple[str, ...], looks: list[Facts]) -> list[tuple[str, Re
     told = []
     for number, look in enumerate(looks):
         at = NOW + 15.0 * number
-        seen = replace(look, assessment=replace(look.assessment, at=at))
+        seen = look._replace(assessment=look.assessment._replace(at=at))
         states, messages = step(impatient, states, seen, at, 15.0)
         told += [(message.rule, message.reason) for message in messages]
     return told
@@ -410,7 +410,7 @@ def told_of(rule_ids: tuple[str, ...], looks: list[Facts]) -> list[tuple[str, Re
 
 def test_a_rollback_speaks_for_the_rules_that_vote_for_it_and_for_all_they_mute() -> None:
     bad = facts(f"{HARMFUL} acceptance_rate=0.1..0.2 threshold=0.40")
-    quiet = [replace(bad, moving=True)] * 3
+    quiet = [bad._replace(moving=True)] * 3
     for rule in ("harmful", "acceptance_below_threshold"):
         assert told_of((rule, "harmful"), quiet) == []
     # What fired meanwhile and still does is told afterwards.
@@ -418,5 +418,5 @@ def test_a_rollback_speaks_for_the_rules_that_vote_for_it_and_for_all_they_mute(
 
 
 def test_a_rollback_is_no_reason_to_be_silent_about_a_server_that_is_down() -> None:
-    down = replace(facts("1m down"), moving=True)
+    down = facts("1m down")._replace(moving=True)
     assert told_of(("target_down", "harmful"), [down]) == [("target_down", Reason.FIRST)]

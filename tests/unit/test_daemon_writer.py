@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 
 import pytest
 
@@ -126,9 +125,9 @@ def test_a_row_with_news_is_never_the_one_that_is_dropped() -> None:
     news = AlertNews(told=(told,))
     for now in range(10):
         plain = row(now)
-        writer.put(replace(plain, alerts=news) if now in (1, 4) else plain)
+        writer.put(plain._replace(alerts=news) if now in (1, 4) else plain)
         writer.flush()
-    writer.put(replace(row(10), obeyed=(7,)))
+    writer.put(row(10)._replace(obeyed=(7,)))
     assert (writer.queued, writer.dropped) == (3, 8)
     for now in (11, 12):
         writer.put(row(now))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from copy import deepcopy
 
 import pytest
 from hypothesis import given
@@ -224,14 +224,14 @@ def test_positions_do_not_keep_the_rate_from_being_moved() -> None:
 
 def test_facts_are_left_as_they_were() -> None:
     given_facts = facts(accepting(0.2), speedup=0.7, past=FALLEN)
-    copy = replace(given_facts)
+    copy = deepcopy(given_facts)
     outlook(Case(given_facts))
     assert given_facts == copy
 
 
 def test_a_drafter_that_was_dead_is_held_against_the_higher_limit() -> None:
     alive = facts(accepting(0.3))
-    was_dead = replace(alive, previous=(Verdict.HARMFUL, Cause.DRAFTER_DEAD, Action.ROLL_BACK))
+    was_dead = alive._replace(previous=(Verdict.HARMFUL, Cause.DRAFTER_DEAD, Action.ROLL_BACK))
     for given_facts, limit in ((alive, 1.05), (was_dead, 1.10)):
         rung = next(rung for rung in climb(Case(given_facts)) if rung.rule == "dead")
         assert f"a dead drafter has less than {limit:.2f}" in rung.because

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from monitor.health.diagnose import cause_of_loss, diagnose
@@ -31,7 +29,7 @@ def table(*rates: float) -> tuple[Position, ...]:
         # A missing residual in the norm of the drafter: 0.306 instead of 0.525.
         (
             (0.306, 0.09),
-            replace(NORMAL, normal_rates=(0.525, 0.27)),
+            NORMAL._replace(normal_rates=(0.525, 0.27)),
             Cause.INTEGRATION_SUSPECT,
             Action.ROLL_BACK,
         ),
@@ -64,7 +62,7 @@ def test_cause(rates: tuple[float, ...], past: Past, cause: Cause, action: Actio
 def test_a_flat_and_healthy_drafter_is_not_taken_for_a_weak_one() -> None:
     """Flat conditional acceptance is normal: easy requests reach the later positions."""
     flat = (0.74, 0.54, 0.41, 0.30, 0.22, 0.16, 0.12)
-    past = replace(NORMAL, normal_rates=flat)
+    past = NORMAL._replace(normal_rates=flat)
     assert diagnose(table(*flat), past).cause is Cause.DOMAIN_SHIFT
 
 
@@ -75,18 +73,18 @@ def test_a_slide_that_a_restart_ended_is_no_decay() -> None:
 
 def test_replicas_that_fall_together_point_at_the_traffic() -> None:
     shifted = table(0.58, 0.38, 0.25, 0.17)
-    together = diagnose(shifted, replace(NORMAL, peers=Peers(fallen=3)))
+    together = diagnose(shifted, NORMAL._replace(peers=Peers(fallen=3)))
     assert (together.cause, together.action) == (Cause.DOMAIN_SHIFT, Action.CHECK_LOAD)
     assert "all 4 replicas fell together" in together.because
-    alone = diagnose(shifted, replace(NORMAL, peers=Peers(steady=3)))
+    alone = diagnose(shifted, NORMAL._replace(peers=Peers(steady=3)))
     assert (alone.cause, alone.action) == (Cause.REPLICA_OUTLIER, Action.RESTART)
-    mixed = diagnose(shifted, replace(NORMAL, peers=Peers(fallen=1, steady=2)))
+    mixed = diagnose(shifted, NORMAL._replace(peers=Peers(fallen=1, steady=2)))
     assert mixed.cause is Cause.DOMAIN_SHIFT
 
 
 def test_peers_do_not_overrule_what_one_replica_shows_for_certain() -> None:
     dead_tail = table(0.67, 0.03, 0.01, 0.0)
-    found = diagnose(dead_tail, replace(NORMAL, peers=Peers(steady=3)))
+    found = diagnose(dead_tail, NORMAL._replace(peers=Peers(steady=3)))
     assert found.cause is Cause.DEAD_TAIL
 
 

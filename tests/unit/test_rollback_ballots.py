@@ -129,8 +129,8 @@ def test_a_window_that_is_not_valid_is_no_ballot(spoilt: str) -> None:
     if spoilt == "stale":
         look = replace(look, fresh=False)
     else:
-        window = replace(window, **{spoilt: True})  # type: ignore[arg-type]
-        look = replace(look, assessment=replace(look.assessment, window=window))
+        window = window._replace(**{spoilt: True})  # type: ignore[arg-type]
+        look = replace(look, assessment=look.assessment._replace(window=window))
     assert not box(look).ballots.get("chat-1")
 
 

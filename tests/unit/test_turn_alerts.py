@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from monitor.alerting.machine import AlertState
 from monitor.alerting.model import State
 from monitor.alerting.ruleset import load_rules
@@ -25,7 +23,7 @@ def alerts(state: AlertState) -> Alerts:
 
 
 def tick(seconds: float) -> tuple[Tick, float]:
-    return Tick((), replace(IDLE, at=NOW + seconds), changed=False), NOW + seconds
+    return Tick((), IDLE._replace(at=NOW + seconds), changed=False), NOW + seconds
 
 
 def test_what_fires_is_stored_with_each_tick() -> None:
