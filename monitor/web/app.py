@@ -13,7 +13,7 @@ from pydantic import SecretStr
 
 from monitor import __version__
 from monitor.clock import Clock
-from monitor.model import MonitorError
+from monitor.model import MonitorError, StoreError
 from monitor.web import page
 from monitor.web.guard import Guard
 from monitor.web.metrics import MetricsPage
@@ -35,6 +35,12 @@ def create_app(
         redoc_url=None,
     )
     app.add_middleware(Guard, host=host, token=token)
+
+    @app.exception_handler(StoreError)
+    async def without_database(_request: Request, error: StoreError) -> JSONResponse:
+        """A daemon that stands by knows nothing but what is stored."""
+        return JSONResponse({"error": str(error)}, HTTPStatus.SERVICE_UNAVAILABLE)
+
     _add_probes(app, monitored)
     _add_readers(app, monitored, clock)
     _add_reload(app, monitored)

@@ -102,6 +102,8 @@ class FakeDaemon:
         return self.now
 
     def status(self) -> dict[str, Any]:
+        if self.problem is not None:
+            raise self.problem
         return {"schema": "monitor.status/1", "services": []}
 
     def reload(self) -> None:
@@ -182,6 +184,16 @@ def test_the_status_page_loads_nothing_but_its_own_style(client: Client) -> None
     status, style = client.ask("/status.css")
     assert status == 200
     assert style.startswith(":root {")
+
+
+@pytest.mark.parametrize("path", ["/", "/api/v1/status"])
+def test_a_database_that_is_away_is_said_in_one_line(
+    daemon: FakeDaemon, client: Client, path: str
+) -> None:
+    daemon.problem = StoreError("database monitor.db: disk I/O error")
+    status, text = client.ask(path)
+    assert status == 503
+    assert json.loads(text) == {"error": "database monitor.db: disk I/O error"}
 
 
 def test_the_status_page_needs_the_token_where_others_can_ask(daemon: FakeDaemon) -> None:
