@@ -141,6 +141,8 @@ def step(
         ):
             state = AlertState(name, now) if before is None else before
             after[name] = _advance(rule, state, facts, now, interval)
+    if not (after or states):
+        return after, ()
     messages = []
     for name, state in after.items():
         muted = _muted_by(name, own, after)
@@ -174,6 +176,8 @@ def close(
 
 def votes(rules: Iterable[Rule], states: States, facts: Facts) -> tuple[str, ...]:
     """The rules that vote for a rollback now: firing, not flapping, on a valid window."""
+    if not states:
+        return ()
     return tuple(
         rule.id
         for rule in rules

@@ -70,9 +70,10 @@ def _speculation(figures: Figures) -> Speculation:
 
 def _in_order(by_position: dict[int, float]) -> tuple[float, ...]:
     """Accepted tokens at position 0, 1, …; empty where one of them is missing."""
-    if any(position not in by_position for position in range(len(by_position))):
+    try:
+        return tuple([by_position[position] for position in range(len(by_position))])
+    except KeyError:
         return ()
-    return tuple(by_position[position] for position in range(len(by_position)))
 
 
 _REQUESTS = {

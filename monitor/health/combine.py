@@ -34,8 +34,9 @@ def balanced(parts: Mapping[str, Counts], readings: Iterable[Reading]) -> dict[s
     shared part becomes what is missing to the server's own count, so that the sum over all
     parts is that count, wherever it is formed. It may be negative for a while.
     """
-    counted = any(r.label == SHARED and "drafts" in r.counters for r in readings)
-    if not counted or SHARED not in parts:
+    if SHARED not in parts:
+        return dict(parts)
+    if not any(r.label == SHARED and "drafts" in r.counters for r in readings):
         return dict(parts)
     shared = parts[SHARED]
     for label, counts in parts.items():

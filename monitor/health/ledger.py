@@ -184,11 +184,12 @@ def _block(earlier: array[float], later: array[float]) -> Block:
 
 
 def _plus(total: array[float], counts: Counts) -> array[float]:
-    scalars = array("d", map(operator.add, total[:_SCALARS], counts[:-1]))
-    positions = counts.positions
-    if positions or len(total) > _SCALARS:
-        scalars.extend(add_positions(tuple(total[_SCALARS:]), positions))
-    return scalars
+    figures = (*counts[:-1], *counts.positions)
+    sums = array("d", map(operator.add, total, figures))
+    # Where one of the two has fewer positions, its missing ones are zero.
+    sums.extend(total[len(figures) :])
+    sums.extend(figures[len(total) :])
+    return sums
 
 
 def _difference(later: array[float], earlier: array[float]) -> Counts:

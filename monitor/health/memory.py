@@ -25,10 +25,10 @@ _FORMAT = 2
 
 
 def to_document(state: TargetState, embed: Callable[[str], object]) -> dict[str, object]:
-    """Everything that the increments in the store do not tell, as values for JSON.
+    """Everything that the increments in the store do not tell, as values and records for JSON.
 
     References are large and seldom change, so that their JSON text is kept; ``embed`` makes
-    of it what the encoder puts in as it is.
+    of it what the encoder puts in as it is. The encoder must know dataclasses.
     """
     memory = state.memory
     references = memory.watch.references.items()
@@ -48,7 +48,7 @@ def to_document(state: TargetState, embed: Callable[[str], object]) -> dict[str,
         "identity": list(state.identity),
         "version": memory.version,
         "sought_at": memory.sought_at,
-        "changes": _changes_to_json(memory.changes),
+        "changes": memory.changes._asdict(),
         "watch": _watch_to_json(memory.watch),
         "tracks": {label: _track_to_json(track) for label, track in memory.tracks.items()},
         "references": {key: embed(reference.to_text()) for key, reference in references},
@@ -57,15 +57,6 @@ def to_document(state: TargetState, embed: Callable[[str], object]) -> dict[str,
 
 _CHANGED = ("rate", "step", "load")
 _PACE = ("expected", "loads", "squares", "number", "run_squares", "run_number")
-
-
-def _changes_to_json(changes: Changes) -> dict[str, Any]:
-    found = {name: getattr(changes, name) for name in _CHANGED}
-    return {
-        **{name: _fields(change) if change else None for name, change in found.items()},
-        "rates_before": changes.rates_before,
-        "speedup_before": changes.speedup_before,
-    }
 
 
 def _changes(document: dict[str, Any]) -> Changes:
@@ -83,9 +74,9 @@ def _change(document: dict[str, Any] | None) -> Change | None:
 
 def _watch_to_json(watch: Watch) -> dict[str, Any]:
     return {
-        "drop": _fields(watch.drop),
-        "rise": _fields(watch.rise),
-        "run": _fields(watch.run),
+        "drop": watch.drop,
+        "rise": watch.rise,
+        "run": watch.run,
         "k": watch.k,
         "pace": _pace_to_json(watch.pace),
     }
@@ -95,9 +86,9 @@ def _pace_to_json(pace: Pace) -> dict[str, Any]:
     # What still waits to be learnt is not worth keeping.
     return {
         **{name: getattr(pace, name) for name in _PACE},
-        "fall": _fields(pace.fall),
-        "run": _fields(pace.run),
-        "pending": _fields(pace.pending),
+        "fall": pace.fall,
+        "run": pace.run,
+        "pending": pace.pending,
     }
 
 
@@ -124,9 +115,7 @@ def _watch(document: dict[str, Any], references: dict[str, Any]) -> Watch:
     )
 
 
-def _fields(
-    record: PaceBlock | Change | Cusum | Run | PaceRun | Pending | Track,
-) -> dict[str, Any]:
+def _fields(record: PaceBlock | Track) -> dict[str, Any]:
     return {name: getattr(record, name) for name in record.__slots__}
 
 

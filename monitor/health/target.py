@@ -352,6 +352,7 @@ class TargetState:
             engines = judge_engines(self._intake.windows, sample.readings, self._settings, seconds)
         finding = with_engines(finding, engines)
         silent = finding.verdict in WITHOUT_ACCEPTANCE
+        table = () if silent else facts.table
         baseline = self._settings.baseline
         return Assessment(
             target=self.name,
@@ -364,10 +365,10 @@ class TargetState:
             window=facts.window,
             acceptance_rate=None if silent else facts.accepted.rate,
             acceptance_length=None if silent else facts.accepted.length,
-            positions=() if silent else facts.table,
+            positions=table,
             speedup=None if silent else facts.speedup,
             break_even=None if silent else facts.break_even,
-            what_if=None if silent else best_size(facts, self.memory.step_costs),
+            what_if=None if silent else best_size(facts, table, self.memory.step_costs),
             load=facts.load,
             evidence=facts.accepted.evidence,
             baseline=(

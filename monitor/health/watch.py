@@ -74,12 +74,14 @@ class Watch:
     @property
     def alarms(self) -> tuple[Alarm, ...]:
         """What the detectors have found that still stands."""
-        found = (
-            (Alarm.DROP, self.drop),
-            (Alarm.RISE, self.rise),
-            (Alarm.SLOWDOWN, self.pace.fall),
-        )
-        return tuple(alarm for alarm, cusum in found if cusum.alarm_at is not None)
+        found = []
+        if self.drop.alarm_at is not None:
+            found.append(Alarm.DROP)
+        if self.rise.alarm_at is not None:
+            found.append(Alarm.RISE)
+        if self.pace.fall.alarm_at is not None:
+            found.append(Alarm.SLOWDOWN)
+        return tuple(found)
 
     @property
     def alarmed(self) -> bool:

@@ -47,11 +47,10 @@ def cost_bounds(now: StepCost) -> tuple[float, float]:
 
 def tpots(rates: Sequence[float], now: StepCost, cost: float) -> list[float]:
     """Seconds per token with 0, 1, … k draft tokens; 0 is decoding without speculation."""
-    drafted = enumerate(accumulate(rates), start=1)
-    return [
-        now.plain,
-        *((now.step - cost * (now.k - k)) / (1.0 + tokens) for k, tokens in drafted),
-    ]
+    times = [now.plain]
+    for k, tokens in enumerate(accumulate(rates), start=1):
+        times.append((now.step - cost * (now.k - k)) / (1.0 + tokens))
+    return times
 
 
 def best_k(tpots: Sequence[float]) -> int:
@@ -73,10 +72,9 @@ def what_if(
         return None
     rates = [position.rate for position in table]
     wasted = max(1.0 - sum(rates) / len(rates), 0.0)
-    bounds = (cost, cost) if cost is not None else cost_bounds(now)
-    cheap, dear = (tpots(rates, now, c) for c in bounds)
+    least, most = (cost, cost) if cost is not None else cost_bounds(now)
+    cheap, dear = tpots(rates, now, least), tpots(rates, now, most)
     low, high = best_k(cheap), best_k(dear)
-    gains = [now.plain / cheap[low], now.plain / dear[high]]
     current = now.plain / cheap[-1]
     if low != high:
         note = (
@@ -89,16 +87,22 @@ def what_if(
     if low == 0:
         note = f"no draft size pays; plain decoding is {1.0 / current:.2f} times as fast"
         return WhatIf(0, 1.0, note, wasted)
+    gains = [now.plain / cheap[low], now.plain / dear[high]]
     gain = sum(gains) / 2.0
     spread = "" if cost is not None else "at least " if gains[0] < gains[1] else "about "
     note = f"k = {low} would give {spread}{min(gains):.2f}x instead of {current:.2f}x"
     return WhatIf(low, gain, note, wasted)
 
 
-def best_size(facts: Facts, seen: MutableMapping[str, tuple[StepCost, float]]) -> WhatIf | None:
+def best_size(
+    facts: Facts,
+    table: Sequence[Position],
+    seen: MutableMapping[str, tuple[StepCost, float]],
+) -> WhatIf | None:
     """The best draft size, where a baseline and counters per position are there.
 
-    ``seen`` keeps what a step cost and at which load, by draft size, and learns from ``facts``.
+    ``table`` is that of ``facts``. ``seen`` keeps what a step cost and at which load, by draft
+    size, and learns from ``facts``.
     """
     now = _step_cost(facts)
     if now is None or not facts.conclusive:
@@ -110,7 +114,7 @@ def best_size(facts: Facts, seen: MutableMapping[str, tuple[StepCost, float]]) -
         close = _SAME_LOAD > load / running > 1.0 / _SAME_LOAD
         if close and abs(other.k - now.k) > _OTHER_K:
             cost = marginal_cost(now, other)
-    return what_if(facts.table, now.k, now, cost)
+    return what_if(table, now.k, now, cost)
 
 
 def _step_cost(facts: Facts) -> StepCost | None:

@@ -16,6 +16,7 @@ The rules, in the order in which they are tried:
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass, field
 
 from monitor.model import Counts, Reading, Speculation
@@ -121,7 +122,7 @@ class Track:
         positions = self._position_deltas(reading)
         self._keep_positions(reading)
         self._note_birth(reading)
-        active = any(delta > 0.0 for delta in deltas.values())
+        active = max(deltas.values(), default=0.0) > 0.0
         counts = _counts(reading, deltas, positions, at - before, gap=gap)
         if restarted:
             counts = counts._replace(resets=1.0)
@@ -188,11 +189,14 @@ class Track:
     def _deltas(self, now: dict[str, float]) -> dict[str, float]:
         """Differences of the counters, group by group where fields are missing."""
         last = self.values
-        if now.keys() != last.keys() or _fell(now, last):
-            return self._deltas_by_group(now)
-        self.waiting.clear()
-        self.values = now
-        return {name: value - last[name] for name, value in now.items()}
+        if now.keys() == last.keys():
+            deltas = {name: value - last[name] for name, value in now.items()}
+            # Where no difference is negative nothing fell, which is nearly always.
+            if min(deltas.values(), default=0.0) >= 0.0 or not _fell(now, last):
+                self.waiting.clear()
+                self.values = now
+                return deltas
+        return self._deltas_by_group(now)
 
     def _deltas_by_group(self, now: dict[str, float]) -> dict[str, float]:
         deltas: dict[str, float] = {}
@@ -221,16 +225,14 @@ class Track:
             return ()
         if len(reading.positions) != len(self.positions):
             return ()
-        since = (n - o for n, o in zip(reading.positions, self.positions, strict=True))
+        since = map(operator.sub, reading.positions, self.positions)
         deltas = (drafts - self.positions_drafts, *since)
         return deltas if min(deltas) >= 0.0 else ()
 
     def _keep_positions(self, reading: Reading) -> None:
         """Remembers what positions are counted from, but not a page on which they fell."""
-        fell = (
-            bool(self.positions)
-            and len(self.positions) == len(reading.positions)
-            and any(new < old for new, old in zip(reading.positions, self.positions, strict=True))
+        fell = len(self.positions) == len(reading.positions) and any(
+            map(operator.lt, reading.positions, self.positions)
         )
         fell = fell or reading.counters.get("drafts", 0.0) < self.positions_drafts
         if "drafts" in reading.counters and reading.positions and not fell:

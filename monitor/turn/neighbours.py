@@ -40,11 +40,12 @@ class Neighbours:
         """Takes in the newest assessment of a replica; plain servers have no say."""
         sign = sign_of(assessment) if target.role is Role.SPECULATIVE else None
         with self._lock:
-            before = self._remove(target.name)
+            before = self._said.get(target.name)
+            if before is not None and before[:2] == (target.service, sign):
+                return
+            self._remove(target.name)
             if sign is not None:
-                same = before is not None and before[:2] == (target.service, sign)
-                since = before.since if before is not None and same else now
-                self._put(target, sign, since)
+                self._put(target, sign, now)
 
     def sign(self, name: str) -> tuple[Sign, float] | None:
         """What a replica says of its acceptance, and since when."""
@@ -76,8 +77,7 @@ class Neighbours:
         self._said[target.name] = _Said(target.service, sign, since)
         self._counts[target.service][sign] += 1
 
-    def _remove(self, name: str) -> _Said | None:
+    def _remove(self, name: str) -> None:
         known = self._said.pop(name, None)
         if known is not None:
             self._counts[known.service][known.sign] -= 1
-        return known
