@@ -25,7 +25,7 @@ from benchmarks.detection.traffic import PER_DAY, Load, simulate
 from monitor.health.intake import LEARNT_FROM
 
 _RESULTS = Path(__file__).parent / "results.json"
-_SEED = 20_261_129
+_SEED = 20_270_131
 _QUICK = ("120 drafts, 1/s", "120 drafts, 10/s", "120 drafts, 100/s")
 _MOST_ALARMS = 1.0
 """Allowed false alarms per 30 days."""
@@ -64,7 +64,7 @@ def full(seed: int, only: list[str]) -> int:
     """
     results: dict[str, Any] = _load() if _RESULTS.exists() else {}
     if not only:
-        results = {"seed": seed}
+        results = {}
     known: dict[str, dict[str, Any]] = {cell["cell"]: cell for cell in results.get("cells", ())}
     for cell in CELLS:
         if only and cell.name not in only:

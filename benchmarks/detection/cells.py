@@ -25,6 +25,8 @@ class Case:
     """How long it is waited for, at much traffic."""
     patience_days: float = 5.0
     """The same at little traffic."""
+    every: int = 1
+    """Only one in so many of the beginnings is played: a drift is the dearest to play."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,18 +60,18 @@ STEPS = (
     Case("0.70→0.60", 0.10, horizon_days=1.0, patience_days=15.0),
     Case("→0.40", 0.30, horizon_days=0.5, patience_days=5.0),
     Case("→0.15", 0.55, horizon_days=0.5, patience_days=5.0),
-    Case("−0.15 over 24 h", 0.15, drift_hours=24.0, horizon_days=2.0, patience_days=12.0),
+    Case("−0.15 over 24 h", 0.15, drift_hours=24.0, horizon_days=2.0, patience_days=12.0, every=5),
 )
 _LOW = (
     Case("0.45→0.35", 0.10, horizon_days=1.0),
     Case("→0.15", 0.30, horizon_days=0.5),
-    Case("−0.15 over 24 h", 0.15, drift_hours=24.0, horizon_days=2.0),
+    Case("−0.15 over 24 h", 0.15, drift_hours=24.0, horizon_days=2.0, every=5),
 )
 _HIGH = (
     Case("0.85→0.75", 0.10, horizon_days=1.0),
     Case("→0.55", 0.30, horizon_days=0.5),
     Case("→0.15", 0.70, horizon_days=0.5),
-    Case("−0.15 over 24 h", 0.15, drift_hours=24.0, horizon_days=2.0),
+    Case("−0.15 over 24 h", 0.15, drift_hours=24.0, horizon_days=2.0, every=5),
 )
 
 CELLS = (
@@ -77,35 +79,35 @@ CELLS = (
         "120 drafts, 0.033/s",
         Load(1 / 30),
         1,
-        90,
-        36,
+        125,
+        40,
         STEPS,
         ("3.2 d / never", "10.7 h / 26.0 h", "5.3 h / 16.1 h", "44.6 h / 4.4 d"),
     ),
     Cell(
         "120 drafts, 1/s",
         Load(1.0),
-        3,
-        30,
-        20,
+        2,
+        95,
+        75,
         STEPS,
         ("2.8 h / 13.7 h", "22 min / 3.1 h", "10 min / 2.3 h", "15.2 h / 23.8 h"),
     ),
     Cell(
         "120 drafts, 10/s",
         Load(10.0),
-        3,
-        30,
-        20,
+        2,
+        95,
+        75,
         STEPS,
         ("32 min / 3.7 h", "225 s / 11 min", "105 s / 345 s", "11.7 h / 16.2 h"),
     ),
     Cell(
         "120 drafts, 100/s",
         Load(100.0),
-        3,
+        2,
+        62,
         30,
-        20,
         STEPS,
         ("14 min / 2.6 h", "90 s / 225 s", "45 s / 120 s", "12.6 h / 17.2 h"),
     ),
@@ -113,7 +115,7 @@ CELLS = (
         "120 drafts, 1000/s",
         Load(1000.0),
         2,
-        30,
+        50,
         15,
         STEPS,
         ("14 min / 2.6 h", "75 s / 180 s", "45 s / 90 s", "12.9 h / 16.8 h"),
@@ -122,8 +124,8 @@ CELLS = (
         "1500 drafts, 0.42/s",
         Load(1500 / 3600, 1500.0),
         1,
-        90,
-        36,
+        125,
+        40,
         STEPS,
         ("2.7 d / 12.9 d", "9.8 h / 25.6 h", "4.3 h / 15.7 h", "42.5 h / 4.4 d"),
     ),
@@ -131,23 +133,23 @@ CELLS = (
         "1500 drafts, 1/s",
         Load(1.0, 1500.0),
         1,
-        90,
-        36,
+        125,
+        40,
         STEPS,
         ("32.3 h / 7.0 d", "4.3 h / 13.7 h", "114 min / 9.9 h", "28.4 h / 46.0 h"),
     ),
     Cell(
         "1500 drafts, 10/s",
         Load(10.0, 1500.0),
-        4,
-        30,
-        20,
+        2,
+        95,
+        40,
         STEPS,
         ("3.2 h / 16.3 h", "26 min / 3.3 h", "12 min / 2.8 h", "15.4 h / 23.6 h"),
     ),
-    Cell("k = 5, 120 drafts, 10/s", Load(10.0, k=5), 1, 45, 15, STEPS),
-    Cell("0.45, 120 drafts, 10/s", Load(10.0, healthy=0.45), 1, 45, 15, _LOW),
-    Cell("0.85, 120 drafts, 10/s", Load(10.0, healthy=0.85), 1, 45, 15, _HIGH),
+    Cell("k = 5, 120 drafts, 10/s", Load(10.0, k=5), 2, 65, 30, STEPS),
+    Cell("0.45, 120 drafts, 10/s", Load(10.0, healthy=0.45), 2, 65, 30, _LOW),
+    Cell("0.85, 120 drafts, 10/s", Load(10.0, healthy=0.85), 2, 95, 40, _HIGH),
 )
 
 

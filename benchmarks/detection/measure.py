@@ -190,6 +190,7 @@ def measure(cell: Cell, base: int) -> dict[str, Any]:
     branches = [branch for h in healthy for branch in h.branches]
     return {
         "cell": cell.name,
+        "seed": base,
         "requests_per_day": cell.load.requests_per_day,
         "months": months,
         "learning_days": cell.learning_days,
@@ -209,7 +210,8 @@ def measure(cell: Cell, base: int) -> dict[str, Any]:
 def _case(
     cell: Cell, case: Case, branches: list[Branch], base: int, threshold: float
 ) -> dict[str, Any]:
-    found = [measure_fault(cell, case, branch, base, n) for n, branch in enumerate(branches)]
+    chosen = list(enumerate(branches))[:: case.every]
+    found = [measure_fault(cell, case, branch, base, n) for n, branch in chosen]
     delays = [delay for delay in found if delay is not None]
     ours = [delay.seconds for delay in delays]
     fired = [rules.first_alarm(delay.lows, threshold) for delay in delays]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from math import exp, factorial
 from pathlib import Path
 from typing import Any
 
 _DOCUMENT = Path(__file__).parents[2] / "docs" / "detection.md"
 _BEGIN, _END = "<!-- measured: begin -->", "<!-- measured: end -->"
+
+_RARE = 0.05
 
 
 def span(seconds: float | None) -> str:
@@ -27,6 +30,16 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
+def most_alarms(seen: int) -> float:
+    """The mean beyond which so few alarms would be seen in less than 5 % of cases (Poisson)."""
+    low, high = 0.0, 20.0 + 3.0 * seen
+    while high - low > 1e-6:
+        mean = (low + high) / 2.0
+        chance = sum(exp(-mean) * mean**number / factorial(number) for number in range(seen + 1))
+        low, high = (mean, high) if chance > _RARE else (low, mean)
+    return low
+
+
 def false_alarms(cells: list[dict[str, Any]]) -> str:
     """False alarms of each cell, with the limit that the months allow to state."""
     rows = []
@@ -39,12 +52,13 @@ def false_alarms(cells: list[dict[str, Any]]) -> str:
                 f"{months:.1f}",
                 str(cell["false_alarms"]),
                 f"{cell['false_alarms'] / months:.2f}",
+                f"{most_alarms(cell['false_alarms']) / months:.2f}",
                 f"{cell['highest_evidence']:.1f}",
                 str(cell["false_rises"]),
                 str(cell["false_verdicts"]),
             ]
         )
-    head = ["traffic", "requests/day", "months", "false alarms", "per 30 d"]
+    head = ["traffic", "requests/day", "months", "false alarms", "per 30 d", "at most"]
     return _table([*head, "most evidence", "of a rise", "false verdicts"], rows)
 
 
@@ -153,10 +167,11 @@ def drifts(rows: list[dict[str, Any]]) -> str:
 def render(results: dict[str, Any]) -> str:
     """All tables as one text."""
     cells = results["cells"]
+    seeds = sorted({str(cell["seed"]) for cell in cells})
     minutes = sum(cell["cpu_seconds"] for cell in cells) / 60.0
     parts = [
-        f"Base seed {results['seed']}; {minutes:.0f} minutes of CPU time for {len(cells)} kinds of"
-        f" traffic; learnt from windows that were {', '.join(results['learns_from'])}.",
+        f"Base seed {', '.join(seeds)}; {minutes:.0f} minutes of CPU time for {len(cells)} kinds"
+        f" of traffic; learnt from windows that were {', '.join(results['learns_from'])}.",
         "### False alarms",
         false_alarms(cells),
         "### Delays",

@@ -25,12 +25,19 @@ HARDLY_ANY = THRESHOLD / 2.0
 """Evidence that noise alone often reaches: at some traffic it is never zero for long."""
 DRAFTS_RATIO = 1.9
 """E[n²]/E[n]² of drafts per request in a typical mix: how much long requests dominate."""
+FADING = 0.5
+"""What a request still tells with each further scrape that it goes on for: it is the same request,
+so that it may tell no more than two scrapes do in which all requests are new."""
+LEAST_FRESH = 0.02
+"""Even one request may become another after hours: what it tells never fades to less."""
 _AT = 0.70
 """The reference rate at which the constants were chosen; others are scaled."""
 _DROP = 0.10
 _LEAST_DROP = 0.05
 _TOLERANCE = 0.03
 _LEAST_TOLERANCE = 0.02
+_WITHIN_HOUR = 0.02
+"""What moves acceptance within an hour; tolerated beside the error of the profile."""
 _STATIC_TOLERANCE = 0.06
 """Tolerance while there is no profile by hour: the traffic mix moves acceptance by ± 0.05."""
 
@@ -42,10 +49,13 @@ class Shape(NamedTuple):
     tolerance: float
 
 
-def shape_for(rate: float, *, by_hour: bool) -> Shape:
-    """Design drop and tolerance, scaled to the reference rate."""
+def shape_for(rate: float, *, by_hour: bool, error: float = 0.0) -> Shape:
+    """Design drop and tolerance, scaled to the reference rate.
+
+    ``error`` is the standard error of that rate, which a profile of few requests makes large.
+    """
     scale = rate / _AT
-    tolerance = _TOLERANCE if by_hour else _STATIC_TOLERANCE
+    tolerance = max(_TOLERANCE, _WITHIN_HOUR + error) if by_hour else _STATIC_TOLERANCE
     return Shape(max(_DROP * scale, _LEAST_DROP), max(tolerance * scale, _LEAST_TOLERANCE))
 
 
@@ -100,6 +110,28 @@ class Cusum:
         self.rising_since = self.zero_since = self.alarm_at = self.changed_at = None
 
 
+@dataclass(slots=True)
+class Freshness:
+    """How much of what a scrape tells comes from requests that have not told it before."""
+
+    end: float | None = None
+    """End of the last scrape."""
+    running: float = 0.0
+    """Requests that ran then."""
+    share: float = 1.0
+
+    def take(self, start: float, end: float, active: float, running: float) -> float:
+        """The share of the next scrape, above 0 and at most 1.
+
+        ``active`` requests took part in it, of which ``running`` are there at its end; those
+        that ran at its beginning are not new.
+        """
+        old = min(self.running, active) if start == self.end else 0.0
+        told = (active - old + FADING * self.share * old) / active if active > 0.0 else 1.0
+        self.end, self.running, self.share = end, running, max(told, LEAST_FRESH)
+        return self.share
+
+
 class Scrape(NamedTuple):
     """What the precision of one scrape's acceptance rate depends on."""
 
@@ -109,15 +141,17 @@ class Scrape(NamedTuple):
     k: float
     length_variance: float
     """Variance of the accepted tokens of one draft."""
+    fresh: float = 1.0
+    """Share of what the scrape tells that was not told before."""
 
 
 def rate_variance(scrape: Scrape, spread: float, correlation: float) -> float:
     """Variance of the acceptance rate of one scrape.
 
-    acf · [sb² / (1 + (Q − 1) / 1.9) + Var(L) / (k² · drafts)]: the ``spread`` between the Q
-    requests that were active, plus that inside them; ``correlation`` is by how much
-    neighbouring scrapes repeat each other.
+    acf / f · [sb² / (1 + (Q − 1) / 1.9) + Var(L) / (k² · drafts)]: the ``spread`` between the
+    Q requests that were active, plus that inside them; f is the share that is ``fresh``, and
+    ``correlation`` is by how much neighbouring scrapes repeat each other beside that.
     """
     between = spread / (1.0 + (max(scrape.requests, 1.0) - 1.0) / DRAFTS_RATIO)
     inside = scrape.length_variance / (scrape.k * scrape.k * scrape.drafts)
-    return correlation * (between + inside)
+    return correlation * (between + inside) / scrape.fresh

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from monitor.health.detect import Cusum
+from monitor.health.detect import Cusum, Freshness
 from monitor.health.intake import Memory
 from monitor.health.pace import Block as PaceBlock
 from monitor.health.pace import Pace, Pending
@@ -77,6 +77,7 @@ def _watch_to_json(watch: Watch) -> dict[str, Any]:
         "drop": watch.drop,
         "rise": watch.rise,
         "run": watch.run,
+        "freshness": watch.freshness,
         "k": watch.k,
         "pace": _pace_to_json(watch.pace),
     }
@@ -110,6 +111,7 @@ def _watch(document: dict[str, Any], references: dict[str, Any]) -> Watch:
         drop=Cusum(**document["drop"]),
         rise=Cusum(**document["rise"]),
         run=Run(**document["run"]),
+        freshness=Freshness(**document.get("freshness", {})),
         k=document["k"],
         pace=_pace(document.get("pace")),
     )

@@ -24,8 +24,13 @@ GROUPS_OF_HOURS = (1, 3, 7, 24)
 that climbs over the day would otherwise be read too high at one end and too low at the other."""
 LEAST_REQUESTS = 340.0
 """Requests behind a group of hours for a standard error of 0.01."""
+_ERROR = 0.01
+LEAST_OF_MANY = 85.0
+"""Requests behind the widest group of hours that is still a profile: a standard error of 0.02,
+which the detector tolerates. One mean for the day would be off by 0.03 and more."""
 LEAST_EVER = 60.0
 """Requests before there is a reference at all."""
+_ENOUGH = {7: LEAST_OF_MANY, HOURS: LEAST_EVER}
 BLOCK_SECONDS = 60.0
 LEARN_AFTER = 3600.0
 """Seconds a block waits before it is learnt; an alarm meanwhile throws it away."""
@@ -34,11 +39,15 @@ MEMORY_BLOCKS = 7.0 * 24.0 * 60.0
 DEFAULT_SPREAD = 0.017
 """Variance between requests to assume before it is learnt (standard deviation 0.13)."""
 DEFAULT_CORRELATION = 3.0
-CORRELATION_MARGIN = 1.5
-"""Few requests give skewed rates, which look like more evidence than they are."""
-_LEAST_NUMBER = 400.0
-"""Deviations in pairs of runs before the correlation is believed: runs of a few hours."""
+LEAST_RUNS = 30.0
+"""Pairs of neighbouring runs before the correlation is believed: of an hour or two."""
+MARGIN_ERRORS = 4.0
+"""Standard errors of the correlation by which it is taken to be larger than it was learnt."""
+MEMORY_RUNS = 1000.0
+"""Pairs of runs after which what was learnt of the correlation has faded to a third."""
 _REQUEST_LIVES = 6.0
+_LEAST_OF_SHARE = 0.02
+"""As if nothing were accepted more often than 98 in 100."""
 
 
 _KEPT = (
@@ -51,6 +60,7 @@ _KEPT = (
     "spread_below",
     "run_squares",
     "run_number",
+    "runs",
     "pinned",
     "learnt_until",
 )
@@ -82,6 +92,11 @@ class Normal(NamedTuple):
     """How many hours of the day the figure was read over; 24 is one mean for all."""
     requests: float
 
+    @property
+    def error(self) -> float:
+        """Standard error of the rate."""
+        return _ERROR * sqrt(LEAST_REQUESTS / self.requests)
+
 
 @dataclass(slots=True)
 class Reference:
@@ -101,8 +116,10 @@ class Reference:
     """Numerator and denominator of the variance between requests."""
     run_squares: float = 0.0
     run_number: float = 0.0
-    """Squared differences of the sums of standardised deviations over neighbouring runs, and
-    how many deviations there were in them."""
+    """Squared differences of the sums of deviations over neighbouring runs, and what they would
+    be if no scrape repeated another."""
+    runs: float = 0.0
+    """Pairs of runs behind them."""
     pinned: float | None = None
     """A rate set by the operator; nothing is learnt while it stands."""
     learnt_until: float | None = None
@@ -110,6 +127,8 @@ class Reference:
     _text: str | None = None
     _normals: dict[int, Normal | None] = field(default_factory=dict)
     _rates: tuple[float, ...] | None = None
+    _mean: float | None = None
+    """Acceptance rate over all hours."""
 
     # -- reading -----------------------------------------------------------------------
 
@@ -141,8 +160,7 @@ class Reference:
             group = [self.hours[index % HOURS] for index in range(first, first + width)]
             requests = sum(sums.requests for sums in group)
             tokens = sum(sums.draft_tokens for sums in group)
-            enough = LEAST_REQUESTS if width < HOURS else LEAST_EVER
-            if requests >= enough and tokens > 0.0:
+            if requests >= _ENOUGH.get(width, LEAST_REQUESTS) and tokens > 0.0:
                 return Normal(sum(sums.accepted for sums in group) / tokens, width, requests)
         return None
 
@@ -160,12 +178,24 @@ class Reference:
             return DEFAULT_SPREAD
         return max(self.spread_above / self.spread_below, 1e-5)
 
+    def spread_at(self, rate: float) -> float:
+        """The same in an hour with this rate: like that of any share it is largest at one half."""
+        if self._mean is None:
+            tokens = sum(sums.draft_tokens for sums in self.hours)
+            accepted = sum(sums.accepted for sums in self.hours)
+            self._mean = accepted / tokens if tokens > 0.0 else rate
+        return self.spread * _of_share(rate) / _of_share(self._mean)
+
     @property
     def correlation(self) -> float:
-        """By how much neighbouring scrapes repeat each other, with a margin; 1 is not at all."""
-        if self.run_number < _LEAST_NUMBER:
+        """By how much neighbouring scrapes repeat each other, with a margin; 1 is not at all.
+
+        The mean of n squares has a relative standard error of √(2/n).
+        """
+        if self.runs < LEAST_RUNS or self.run_number <= 0.0:
             return DEFAULT_CORRELATION
-        return max(self.run_squares / self.run_number, 1.0) * CORRELATION_MARGIN
+        margin = 1.0 + MARGIN_ERRORS * sqrt(2.0 / self.runs)
+        return max(self.run_squares / self.run_number, 1.0) * margin
 
     @property
     def rates(self) -> tuple[float, ...]:
@@ -190,7 +220,8 @@ class Reference:
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Reference:
-        """The reference that ``to_text`` wrote."""
+        """The reference that ``to_text`` wrote; one of an earlier release counted no runs."""
+        document = {"runs": 0.0} | document
         hours = [HourSums(*sums) for sums in document["hours"]]
         if len(hours) != HOURS:
             raise ValueError("another number of hours")
@@ -268,11 +299,12 @@ class Reference:
     def learn_run(self, difference: float, number: float) -> None:
         """Takes in by how much the sums of two neighbouring runs of scrapes differ.
 
-        ``number`` standardised deviations are in both sums together. What is common to both
-        runs, like an error of the reference or a slow wander of the traffic, is not
-        correlation between scrapes: the tolerance of the detector is there for it.
+        ``number`` is the variance of the difference if no scrape repeats another. What is
+        common to both runs, like an error of the reference or a slow wander of the traffic, is
+        not correlation between scrapes: the tolerance of the detector is there for it.
         """
-        fade = 0.999
+        fade = 1.0 - 1.0 / MEMORY_RUNS
+        self.runs = self.runs * fade + 1.0
         self.run_squares = self.run_squares * fade + difference * difference
         self.run_number = self.run_number * fade + number
         self._text = None
@@ -283,13 +315,18 @@ class Reference:
         self._forget_answers()
 
     def _forget_answers(self) -> None:
-        self._text = self._rates = None
+        self._text = self._rates = self._mean = None
         self._normals.clear()
 
 
 def hour_of(at: float) -> int:
     """Hour of the day, UTC."""
     return int(at // 3600.0) % HOURS
+
+
+def _of_share(rate: float) -> float:
+    """What the variance of a share with this mean is proportional to."""
+    return max(rate * (1.0 - rate), _LEAST_OF_SHARE)
 
 
 def length_variance(rates: tuple[float, ...], rate: float, k: float) -> float:

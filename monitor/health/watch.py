@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import sqrt
 
-from monitor.health.detect import HARDLY_ANY, Cusum, Scrape, rate_variance, shape_for
+from monitor.health.detect import (
+    HARDLY_ANY,
+    Cusum,
+    Freshness,
+    Scrape,
+    rate_variance,
+    shape_for,
+)
 from monitor.health.pace import Pace
 from monitor.health.reference import HOURS, Normal, Reference, length_variance
 from monitor.model import Alarm, Counts, Estimate, Identity
@@ -25,16 +31,25 @@ def fingerprint(identity: Identity) -> str:
 
 @dataclass(slots=True)
 class Run:
-    """Standardised deviations of neighbouring scrapes, to learn how they repeat each other."""
+    """Deviations of neighbouring scrapes, to learn how they repeat each other."""
 
     start: float | None = None
     total: float = 0.0
+    """Sum of the deviations, each over its variance: so they become evidence."""
     number: float = 0.0
+    """Sum of one over each variance: the variance of ``total`` if no scrape repeats another."""
     decode_seconds: float = 0.0
     requests: float = 0.0
     total_before: float = 0.0
     number_before: float = 0.0
-    """The same of the run before; zero deviations if there was none."""
+    """The same of the run before; zero if there was none."""
+
+    def add(self, deviation: float, precision: float, counts: Counts) -> None:
+        """Takes in a scrape; ``precision`` is one over its variance without correlation."""
+        self.total += deviation * precision
+        self.number += precision
+        self.decode_seconds += counts.decode_seconds
+        self.requests += counts.requests
 
     @property
     def length(self) -> float:
@@ -52,6 +67,7 @@ class Watch:
     drop: Cusum = field(default_factory=Cusum)
     rise: Cusum = field(default_factory=Cusum)
     run: Run = field(default_factory=Run)
+    freshness: Freshness = field(default_factory=Freshness)
     k: float | None = None
     pace: Pace = field(default_factory=Pace)
     _last: tuple[Identity, Reference] | None = None
@@ -132,38 +148,31 @@ class Watch:
     ) -> None:
         k = counts.draft_tokens / counts.drafts
         rate = counts.accepted_tokens / counts.draft_tokens
-        shape = shape_for(normal.rate, by_hour=normal.hours < HOURS)
+        shape = shape_for(normal.rate, by_hour=normal.hours < HOURS, error=normal.error)
+        running = counts.running_seconds / counts.seconds if counts.seconds > 0.0 else 0.0
+        # A page that shows no running requests has drafts of at least one.
+        active = max(counts.requests + running, 1.0)
         variance = rate_variance(
             Scrape(
-                requests=_requests(counts),
+                requests=active,
                 drafts=counts.drafts,
                 k=k,
                 length_variance=length_variance(reference.rates, normal.rate, k),
+                fresh=self.freshness.take(start, end, active, running),
             ),
-            reference.spread,
+            reference.spread_at(normal.rate),
             reference.correlation,
         )
         self.drop.add(start, end, normal.rate - shape.tolerance - rate, variance, shape)
         self.rise.add(start, end, rate - normal.rate - shape.tolerance, variance, shape)
         if self.quiet:
-            self._learn_run(
-                reference,
-                (normal.rate - rate) / sqrt(variance / reference.correlation),
-                start,
-                end,
-                counts,
-            )
+            self.run.add(normal.rate - rate, reference.correlation / variance, counts)
+            self._learn_run(reference, start, end)
 
-    def _learn_run(
-        self, reference: Reference, deviation: float, start: float, end: float, counts: Counts
-    ) -> None:
+    def _learn_run(self, reference: Reference, start: float, end: float) -> None:
         run = self.run
         if run.start is None:
             run.start = start
-        run.total += deviation
-        run.number += 1.0
-        run.decode_seconds += counts.decode_seconds
-        run.requests += counts.requests
         if end - run.start >= run.length:
             if run.number_before > 0.0:
                 both = run.number + run.number_before
@@ -184,9 +193,3 @@ class Watch:
         again = rate.low <= normal.rate <= rate.high
         self.drop.clear_if(now, normal_again=again)
         self.rise.clear_if(now, normal_again=again)
-
-
-def _requests(counts: Counts) -> float:
-    """Requests active in a scrape: those that finished and those that still run."""
-    running = counts.running_seconds / counts.seconds if counts.seconds > 0.0 else 0.0
-    return counts.requests + running

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from monitor.health import memory
 from monitor.health.detect import (
     CAP,
     CLEAR_SECONDS,
+    LEAST_FRESH,
     THRESHOLD,
     Cusum,
+    Freshness,
     Scrape,
     Shape,
     rate_variance,
     shape_for,
 )
+from monitor.health.judging import JudgeSettings
+from monitor.health.target import TargetState
+from monitor.pipeline import state_text
 
 SHAPE = Shape(drop=0.10, tolerance=0.03)
 
@@ -43,6 +51,68 @@ def test_constants_scale_with_the_reference(
     shape = shape_for(rate, by_hour=by_hour)
     assert shape.drop == pytest.approx(drop)
     assert shape.tolerance == pytest.approx(tolerance)
+
+
+@pytest.mark.parametrize(
+    ("error", "tolerance"), [(0.005, 0.03), (0.01, 0.03), (0.015, 0.035), (0.02, 0.04)]
+)
+def test_a_profile_of_few_requests_is_tolerated_for_its_error(
+    error: float, tolerance: float
+) -> None:
+    assert shape_for(0.70, by_hour=True, error=error).tolerance == pytest.approx(tolerance)
+    assert shape_for(0.70, by_hour=False, error=error).tolerance == 0.06
+
+
+def test_a_request_that_goes_on_tells_ever_less() -> None:
+    """All it tells is less than two scrapes of new requests, until it is at its least."""
+    freshness = Freshness()
+    seen = [freshness.take(15.0 * n, 15.0 * n + 15.0, 1.0, 1.0) for n in range(5)]
+    assert seen == [1.0, 0.5, 0.25, 0.125, 0.0625]
+    later = [freshness.take(15.0 * n, 15.0 * n + 15.0, 1.0, 1.0) for n in range(5, 2000)]
+    assert set(later[1:]) == {LEAST_FRESH}
+
+
+def test_new_requests_beside_old_ones_are_fresh() -> None:
+    freshness = Freshness()
+    assert freshness.take(0.0, 15.0, 2.0, 2.0) == 1.0
+    # One of the two has ended and two have come: half of the two old ones' 1 is told again.
+    assert freshness.take(15.0, 30.0, 4.0, 3.0) == pytest.approx((2.0 + 0.5 * 2.0) / 4.0)
+    assert freshness.take(30.0, 45.0, 4.0, 3.0) == pytest.approx((1.0 + 0.5 * 0.75 * 3.0) / 4.0)
+
+
+def test_short_requests_and_those_after_a_gap_are_all_fresh() -> None:
+    freshness = Freshness()
+    assert [freshness.take(15.0 * n, 15.0 * n + 15.0, 3.0, 0.0) for n in range(4)] == [1.0] * 4
+    freshness.take(60.0, 75.0, 3.0, 3.0)
+    assert freshness.take(600.0, 615.0, 3.0, 3.0) == 1.0
+
+
+@given(st.lists(st.tuples(st.floats(0, 1e6), st.floats(0, 1e6)), max_size=100))
+def test_freshness_is_a_share(scrapes: list[tuple[float, float]]) -> None:
+    freshness = Freshness()
+    for index, (finished, running) in enumerate(scrapes):
+        share = freshness.take(float(index), index + 1.0, finished + running, running)
+        assert LEAST_FRESH <= share <= 1.0
+
+
+def test_freshness_survives_a_restart_of_the_monitor() -> None:
+    """Else the requests that ran before it would tell all they told once more."""
+    state = TargetState("t", 15.0, JudgeSettings())
+    state.memory.watch.freshness = Freshness(150.0, 2.0, 0.25)
+    text = state_text(state)
+    after = TargetState("t", 15.0, JudgeSettings())
+    memory.restore(after, text, ())
+    assert after.memory.watch.freshness == Freshness(150.0, 2.0, 0.25)
+    document = json.loads(text)
+    del document["watch"]["freshness"]
+    memory.restore(after, json.dumps(document), ())
+    assert after.memory.watch.freshness == Freshness()
+
+
+def test_variance_counts_only_what_is_fresh() -> None:
+    once = rate_variance(Scrape(1.0, 450.0, 3.0, 1.4), 0.017, 1.2)
+    again = rate_variance(Scrape(1.0, 450.0, 3.0, 1.4, fresh=0.25), 0.017, 1.2)
+    assert again == pytest.approx(4.0 * once)
 
 
 def test_alarm_remembers_when_the_change_came() -> None:

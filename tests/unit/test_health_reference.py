@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 
 import pytest
 
 from monitor.health.detect import CEILING, CLEAR_SECONDS, Cusum, Shape
-from monitor.health.reference import CORRELATION_MARGIN, HourSums, Reference
+from monitor.health.reference import (
+    DEFAULT_CORRELATION,
+    LEAST_RUNS,
+    MEMORY_RUNS,
+    HourSums,
+    Reference,
+)
 from monitor.health.watch import Watch
 from monitor.model import Counts, Engine, Identity
 
@@ -75,8 +82,48 @@ def watched(minutes: int, wander: float) -> Reference:
 
 def test_a_slow_wander_is_not_taken_for_correlation_of_scrapes() -> None:
     calm, moved = watched(1500, 0.0), watched(1500, 0.015)
-    assert calm.correlation == pytest.approx(CORRELATION_MARGIN, rel=0.1)
-    assert moved.correlation <= 1.5 * CORRELATION_MARGIN
+    margin = 1.0 + 4.0 * math.sqrt(2.0 / calm.runs)
+    assert calm.correlation == pytest.approx(margin, rel=0.1)
+    assert moved.correlation <= 1.5 * margin
+
+
+@pytest.mark.parametrize(
+    ("runs", "correlation"), [(31, 2.0 * 2.024), (200, 2.0 * 1.42), (100_000, 2.0 * 1.179)]
+)
+def test_the_margin_on_the_correlation_shrinks_with_what_is_behind_it(
+    runs: int, correlation: float
+) -> None:
+    """Four standard errors of a mean of squares; what has faded is no longer behind it."""
+    reference = Reference()
+    for run in range(runs):
+        assert run >= LEAST_RUNS or reference.correlation == DEFAULT_CORRELATION
+        reference.learn_run(difference=20.0, number=200.0)
+    assert reference.runs <= MEMORY_RUNS
+    assert reference.correlation == pytest.approx(correlation, rel=0.01)
+
+
+def test_a_reference_of_a_release_that_counted_no_runs_is_read() -> None:
+    document = json.loads(learnt(400.0).to_text())
+    del document["runs"]
+    assert Reference.from_json(document).correlation == DEFAULT_CORRELATION
+
+
+def test_hours_of_low_acceptance_spread_more() -> None:
+    reference = learnt(400.0)
+    assert reference.spread_at(0.70) == pytest.approx(reference.spread, rel=1e-3)
+    assert reference.spread_at(0.65) == pytest.approx(reference.spread * 0.2275 / 0.21, rel=1e-3)
+    assert reference.spread_at(0.75) == pytest.approx(reference.spread * 0.1875 / 0.21, rel=1e-3)
+    assert 0.0 < reference.spread_at(1.0) < reference.spread
+    assert Reference(pinned=0.6).spread_at(0.6) == Reference().spread
+
+
+def test_a_group_of_seven_hours_is_a_profile_from_a_quarter_of_the_requests() -> None:
+    """Its error is then twice as large, which the tolerance of the detector follows."""
+    few, fewer = learnt(13.0).normal(12.5 * 3600.0), learnt(12.0).normal(12.5 * 3600.0)
+    assert few is not None
+    assert fewer is not None
+    assert (few.hours, fewer.hours) == (7, 24)
+    assert few.error == pytest.approx(0.0193, abs=1e-4)
 
 
 SHAPE = Shape(drop=0.10, tolerance=0.03)
