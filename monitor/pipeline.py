@@ -220,7 +220,8 @@ def state_text(state: TargetState) -> str:
     It is written with each page, and most of it are floats, which the standard library takes
     ten times as long to print.
     """
-    return orjson.dumps(memory.to_document(state, _embedded)).decode()
+    # The only values that the encoder does not know are sets of numbers.
+    return orjson.dumps(memory.to_document(state, _embedded), default=sorted).decode()
 
 
 def _embedded(text: str) -> object:

@@ -169,8 +169,14 @@ TOLD_AT_ONCE = frozenset({Cause.SUSPICIOUS_OUTPUT, Cause.ENGINE_OUTLIER})
 
 def may_enter(rule: Rule, facts: Facts) -> bool:
     """Whether ``enters`` could be True: the quick look that suffices for most rules."""
-    verdicts = rule.when.verdicts
-    return not verdicts or facts.assessment.verdict in verdicts
+    when, assessment = rule.when, facts.assessment
+    return (
+        (not when.verdicts or assessment.verdict in when.verdicts)
+        and (not when.causes or assessment.cause in when.causes)
+        and (not when.actions or assessment.action in when.actions)
+        and (when.alarm is None or when.alarm in facts.alarms)
+        and (when.baseline is None or when.baseline is _baseline(assessment))
+    )
 
 
 def enters(rule: Rule, facts: Facts) -> bool | None:

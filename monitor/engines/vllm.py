@@ -9,8 +9,6 @@ from __future__ import annotations
 from monitor.engines.dialect import Dialect, Figure, Figures, Fold
 from monitor.model import Engine, Reading, Speculation
 
-_SPECULATIVE_FIGURES = ("drafts", "draft_tokens", "accepted", "emitted")
-
 
 def compose(label: str, figures: Figures, draft_size: float | None) -> Reading:
     """A reading from counters that count each draft, draft token and accepted token.
@@ -60,12 +58,13 @@ def compose(label: str, figures: Figures, draft_size: float | None) -> Reading:
 
 def _speculation(figures: Figures) -> Speculation:
     """Configured where drafted and accepted tokens are both there; half of it is a new name."""
-    if not any(figures.shows(figure) for figure in _SPECULATIVE_FIGURES):
-        return Speculation.ABSENT
     drafted = figures.shows("drafts") or figures.shows("draft_tokens")
-    if drafted and figures.shows("accepted"):
+    accepted = figures.shows("accepted")
+    if drafted and accepted:
         return Speculation.CONFIGURED
-    return Speculation.UNKNOWN_NAMES
+    if drafted or accepted or figures.shows("emitted"):
+        return Speculation.UNKNOWN_NAMES
+    return Speculation.ABSENT
 
 
 def _in_order(by_position: dict[int, float]) -> tuple[float, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from monitor.model import Identity
 
@@ -28,6 +29,9 @@ class BaselinePoint:
     """Mean prompt tokens of a request."""
     prefix_hit_share: float | None = None
     """Share of prompt tokens found in the prefix cache."""
+
+
+_RUNNING = attrgetter("running")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,7 @@ class Baseline:
         load = max(running, 1.0)
         if not points[0].running <= load <= points[-1].running:
             return None
-        right = bisect_right(points, load, key=lambda point: point.running)
+        right = bisect_right(points, load, key=_RUNNING)
         if right == len(points):
             return points[-1].tpot
         low, high = points[right - 1], points[right]

@@ -193,5 +193,5 @@ def _plus(total: array[float], counts: Counts) -> array[float]:
 
 
 def _difference(later: array[float], earlier: array[float]) -> Counts:
-    figures = [*map(operator.sub, later, earlier), *later[len(earlier) :]]
-    return Counts._make((*figures[:_SCALARS], tuple(figures[_SCALARS:])))
+    figures = (*map(operator.sub, later, earlier), *later[len(earlier) :])
+    return Counts._make((*figures[:_SCALARS], figures[_SCALARS:]))

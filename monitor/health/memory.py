@@ -28,7 +28,7 @@ def to_document(state: TargetState, embed: Callable[[str], object]) -> dict[str,
     """Everything that the increments in the store do not tell, as values and records for JSON.
 
     References are large and seldom change, so that their JSON text is kept; ``embed`` makes
-    of it what the encoder puts in as it is. The encoder must know dataclasses.
+    of it what the encoder puts in as it is. The encoder must know dataclasses and sets.
     """
     memory = state.memory
     references = memory.watch.references.items()
@@ -50,7 +50,7 @@ def to_document(state: TargetState, embed: Callable[[str], object]) -> dict[str,
         "sought_at": memory.sought_at,
         "changes": memory.changes._asdict(),
         "watch": _watch_to_json(memory.watch),
-        "tracks": {label: _track_to_json(track) for label, track in memory.tracks.items()},
+        "tracks": memory.tracks,
         "references": {key: embed(reference.to_text()) for key, reference in references},
     }
 
@@ -117,12 +117,8 @@ def _watch(document: dict[str, Any], references: dict[str, Any]) -> Watch:
     )
 
 
-def _fields(record: PaceBlock | Track) -> dict[str, Any]:
+def _fields(record: PaceBlock) -> dict[str, Any]:
     return {name: getattr(record, name) for name in record.__slots__}
-
-
-def _track_to_json(track: Track) -> dict[str, Any]:
-    return _fields(track) | {"waiting": sorted(track.waiting)}
 
 
 def waiting(state: TargetState) -> dict[str, Any]:

@@ -52,6 +52,9 @@ CONTRADICTION = 0.02
 """Relative difference of two figures that should be equal, above which they contradict."""
 
 
+_THIN = frozenset({Verdict.INSUFFICIENT, Verdict.IDLE})
+"""Verdicts that rest on too little to be one."""
+
 Said = tuple[Verdict, Cause | None, Action]
 """Verdict, cause and action of a tick."""
 
@@ -202,7 +205,7 @@ def trace(facts: Facts) -> Iterator[tuple[str, Finding | None]]:
 
 def inconclusive(finding: Finding, facts: Facts) -> bool:
     """Whether a longer window might tell more."""
-    if finding.verdict in (Verdict.INSUFFICIENT, Verdict.IDLE):
+    if finding.verdict in _THIN:
         return not facts.window.warming_up
     if finding.verdict is not Verdict.UNPROVEN:
         return False
@@ -213,6 +216,8 @@ def inconclusive(finding: Finding, facts: Facts) -> bool:
 
 def with_engines(finding: Finding, engines: tuple[EngineVerdict, ...]) -> Finding:
     """Makes a sick engine among healthy ones decide, and names it."""
+    if not engines:
+        return finding
     sick = [e for e in engines if e.verdict in (Verdict.DEGRADED, Verdict.HARMFUL)]
     fixed = (Verdict.MISREPORTED, Verdict.STALLED)
     if not sick or len(sick) == len(engines) or finding.verdict in fixed:

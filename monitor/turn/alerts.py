@@ -90,7 +90,7 @@ class Alerts:
         facts = Facts(
             tick.assessment,
             target.service,
-            role=target.role.value,
+            role=target.role,
             labels=target.labels,
             fresh=tick.fresh,
             alarms=alarms,
