@@ -220,9 +220,6 @@ def state_text(state: TargetState) -> str:
     It is written with each page, and most of it are floats, which the standard library takes
     ten times as long to print.
     """
+    document = memory.to_document(state, orjson.dumps, orjson.Fragment)
     # The only values that the encoder does not know are sets of numbers.
-    return orjson.dumps(memory.to_document(state, _embedded), default=sorted).decode()
-
-
-def _embedded(text: str) -> object:
-    return orjson.Fragment(text)
+    return orjson.dumps(document, default=sorted).decode()

@@ -45,17 +45,18 @@ def follow(page: bytes, trail: Trail) -> tuple[list[bytes], Trail] | None:
     """
     values: list[bytes] = []
     gaps: list[int] = []
+    find, begins = page.find, page.startswith
     at = 0
     for head, gap in zip(trail.heads, trail.gaps, strict=False):
         start = at + gap
         # Most lines stand where they are expected, and to see that costs less than to search.
-        if not page.startswith(head, start):
-            start = page.find(head, max(start - _SLACK, at), start + _SLACK + len(head))
+        if not begins(head, start):
+            start = find(head, max(start - _SLACK, at), start + _SLACK + len(head))
             if start < 0:
                 return None
         begin = start + len(head)
         gaps.append(start - at)
-        at = page.find(b"\n", begin)
+        at = find(b"\n", begin)
         values.append(page[begin:at])
     rest = len(page) - at
     if abs(rest - trail.gaps[-1]) > _SLACK:

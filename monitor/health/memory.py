@@ -24,11 +24,16 @@ from monitor.model import Action, Cause, Counts, Engine, Identity, Increment, St
 _FORMAT = 2
 
 
-def to_document(state: TargetState, embed: Callable[[str], object]) -> dict[str, object]:
+def to_document(
+    state: TargetState,
+    encode: Callable[[object], bytes],
+    embed: Callable[[bytes], object],
+) -> dict[str, object]:
     """Everything that the increments in the store do not tell, as values and records for JSON.
 
-    References are large and seldom change, so that their JSON text is kept; ``embed`` makes
-    of it what the encoder puts in as it is. The encoder must know dataclasses and sets.
+    References are large and seldom change, so that the JSON text that ``encode`` makes of one
+    is kept; ``embed`` makes of it what the encoder puts in as it is. The encoder must know
+    dataclasses and sets.
     """
     memory = state.memory
     references = memory.watch.references.items()
@@ -51,7 +56,7 @@ def to_document(state: TargetState, embed: Callable[[str], object]) -> dict[str,
         "changes": memory.changes._asdict(),
         "watch": _watch_to_json(memory.watch),
         "tracks": memory.tracks,
-        "references": {key: embed(reference.to_text()) for key, reference in references},
+        "references": {key: embed(reference.to_text(encode)) for key, reference in references},
     }
 
 
