@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, dataclass, fields, replace
+from typing import NamedTuple
 
 from monitor.alerting import wording
 from monitor.alerting.model import Notification, Reason, Severity, State
@@ -33,10 +33,10 @@ SETTLE_SECONDS = 3600.0
 _FORGOTTEN_SCORE = 0.1
 _LEAST_CAUSE_WINDOWS = 2
 _INCIDENTS = uuid.UUID("6f0c2f0e-3b0a-5c0d-9a53-5ad0b6a1f3c7")
+_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
-@dataclass(frozen=True, slots=True)
-class AlertState:
+class AlertState(NamedTuple):
     """Where the alert of one rule about one target stands; everything that is remembered."""
 
     rule: str
@@ -80,12 +80,13 @@ class AlertState:
 
     def to_json(self) -> str:
         """JSON text of what differs from the defaults (about 300 bytes)."""
+        usual = self._field_defaults
         kept = {
-            f.name: getattr(self, f.name)
-            for f in fields(self)
-            if f.default is MISSING or getattr(self, f.name) != f.default
+            name: value
+            for name, value in self._asdict().items()
+            if name not in usual or value != usual[name]
         }
-        return json.dumps(kept, separators=(",", ":"), allow_nan=False)
+        return _encode(kept)
 
     @classmethod
     def from_json(cls, text: str) -> AlertState:
@@ -96,7 +97,7 @@ class AlertState:
         """
         try:
             given = json.loads(text)
-            known = {f.name: given[f.name] for f in fields(cls) if f.name in given}
+            known = {name: given[name] for name in cls._fields if name in given}
             known["state"] = State(known.get("state", State.INACTIVE))
             known["severity"] = Severity(known.get("severity", Severity.INFO))
             known["causes"] = tuple(str(cause) for cause in known.get("causes", ()))
@@ -166,9 +167,9 @@ def close(
         if state.state is not State.FIRING:
             # What has ended before is remembered by its score alone, and needs that no more.
             continue
-        ended = replace(state, at=now, state=State.RESOLVED, ended_at=now)
+        ended = state._replace(at=now, state=State.RESOLVED, ended_at=now)
         if state.told_at is not None:
-            ended = replace(ended, sequence=state.sequence + 1, told_at=now)
+            ended = ended._replace(sequence=state.sequence + 1, told_at=now)
             messages.append(_farewell(ended, service, target, why))
         closed[name] = ended
     return closed, tuple(messages)
@@ -203,7 +204,7 @@ def _advance(
     rule: Rule, state: AlertState, facts: Facts, now: float, interval: float
 ) -> AlertState:
     watched = min(max(now - state.at, 0.0), GAP_INTERVALS * interval)
-    state = replace(state, at=now)
+    state = state._replace(at=now)
     if state.state is State.FIRING:
         return _go_on(rule, state, facts, now, watched)
     answer = enters(rule, facts) if facts.fresh else None
@@ -224,12 +225,12 @@ def _wait(rule: Rule, state: AlertState, answer: bool | None, watched: float) ->
     """A pending alert: what it has gathered is kept while nothing is known, for a while."""
     if answer is None:
         unknown = state.unknown + watched
-        return _give_up(state) if unknown > rule.no_data_after else replace(state, unknown=unknown)
+        return _give_up(state) if unknown > rule.no_data_after else state._replace(unknown=unknown)
     if not answer:
         return _give_up(state)
     # Time that began with nothing known is not time in which the condition held.
     held = state.held if state.unknown > 0.0 else state.held + watched
-    return replace(state, held=held, windows=state.windows + (watched > 0.0), unknown=0.0)
+    return state._replace(held=held, windows=state.windows + (watched > 0.0), unknown=0.0)
 
 
 def _give_up(state: AlertState) -> AlertState:
@@ -240,8 +241,7 @@ def _fire(rule: Rule, state: AlertState, facts: Facts, now: float) -> AlertState
     started = now if state.started_at is None else state.started_at
     score = _score(state, now) + 1.0
     cause = _cause(facts)
-    return replace(
-        state,
+    return state._replace(
         state=State.FIRING,
         incident=incident_id(rule.id, facts.assessment.target, started),
         severity=rule.severity,
@@ -265,12 +265,11 @@ def _go_on(rule: Rule, state: AlertState, facts: Facts, now: float, watched: flo
         # A way out that leads back in is none.
         answer = False
     if answer is None:
-        return replace(state, unknown=state.unknown + watched)
+        return state._replace(unknown=state.unknown + watched)
     if not answer:
         steady = state.steady + watched
         settled = steady >= SETTLE_SECONDS
-        state = replace(
-            state,
+        state = state._replace(
             leaving=False,
             over=0.0,
             unknown=0.0,
@@ -281,12 +280,11 @@ def _go_on(rule: Rule, state: AlertState, facts: Facts, now: float, watched: flo
     # The time up to the first look that finds it over was no time in which it was over.
     counted = state.leaving and state.unknown <= 0.0
     over = state.over + watched if counted else state.over if state.leaving else 0.0
-    state = replace(state, leaving=True, over=over, steady=0.0, unknown=0.0)
+    state = state._replace(leaving=True, over=over, steady=0.0, unknown=0.0)
     patience = max(rule.keep_firing, SETTLE_SECONDS) if state.flapping else rule.keep_firing
     if over < patience:
         return state
-    return replace(
-        state,
+    return state._replace(
         state=State.RESOLVED,
         ended_at=now,
         flapping=False,
@@ -302,9 +300,9 @@ def _note_cause(rule: Rule, state: AlertState, facts: Facts, *, fresh: bool) -> 
         return state
     # That no cause is named any more is no news.
     if not cause or cause in state.causes:
-        return replace(state, new_cause="", new_cause_windows=0)
+        return state._replace(new_cause="", new_cause_windows=0)
     again = state.new_cause_windows if cause == state.new_cause else 0
-    return replace(state, new_cause=cause, new_cause_windows=again + 1)
+    return state._replace(new_cause=cause, new_cause_windows=again + 1)
 
 
 def _cause(facts: Facts) -> str:
@@ -371,8 +369,7 @@ def _tell(
     if state.told_at is None:
         cause = _cause(facts) or cause
     fresh_title = reason in (Reason.FIRST, Reason.FLAPPING, Reason.REPEAT, Reason.SEVERITY)
-    state = replace(
-        state,
+    state = state._replace(
         sequence=state.sequence + 1,
         told_at=state.at,
         reminders=state.reminders + (reason is Reason.REPEAT),

@@ -14,7 +14,6 @@ from monitor.settings import TargetSettings
 from monitor.store.backfill import Filled
 from monitor.store.cover import Cover, Stretch
 from monitor.store.rows import RoundRow, StoredState
-from monitor.store.standing import AlertNews
 from monitor.turn.turn import Outcome, Turn
 
 PRIMERS = 20
@@ -97,13 +96,13 @@ class Lane:
             self._primers.append(look)
             return reason
         turn = self._turn or self._enter(look.at)
+        # Where alerts stand is kept with the rest of the memory; the daemon's own stay its own.
         outcome = turn.take(look.seen, look.at, keep=False)
         row = outcome.row
         self._latest, self._end, self._unsaved = row, look.at, True
         if row.document is not None:
             self._document = row.document, look.at
-        # Where alerts stand is kept with the rest of the memory; the daemon's own stay its own.
-        return outcome._replace(row=row._replace(alerts=AlertNews(told=row.alerts.told)))
+        return outcome
 
     def filled(self) -> Filled | None:
         """How far this lane has come since the last ``saved``; None where it has not moved."""

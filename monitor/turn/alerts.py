@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 import structlog
 
@@ -84,8 +83,10 @@ class Alerts:
             for rule, state in self._states.items()
         )
 
-    def take(self, tick: Tick, alarms: tuple[Alarm, ...], now: float) -> AlertNews:
-        """Takes in a tick; what to store and to tell of it."""
+    def take(
+        self, tick: Tick, alarms: tuple[Alarm, ...], now: float, *, keep: bool = True
+    ) -> AlertNews:
+        """Takes in a tick; what to tell of it and, if ``keep``, to store of where they stand."""
         target, before = self._target, self._states
         facts = Facts(
             tick.assessment,
@@ -103,6 +104,8 @@ class Alerts:
             self._all, self._own = rules, applying(rules, facts)
         self._states, told = step(self._own, before, facts, now, target.interval)
         self.votes = votes(self._own.values(), self._states, facts)
+        if not keep:
+            return AlertNews(told=told) if told else NO_NEWS
         return _news(target.name, before, self._states, told)
 
 
@@ -146,4 +149,4 @@ def _has_moved(before: AlertState | None, after: AlertState) -> bool:
     """
     if before is None or after.state in (State.PENDING, State.FIRING):
         return before != after
-    return replace(before, at=after.at) != after
+    return before._replace(at=after.at) != after

@@ -174,7 +174,7 @@ class Turn:
             identity=assessment.identity,
             problem=tick.problem,
             obeyed=obeyed,
-            alerts=self.alerts.take(tick, self.pipeline.alarms(), now),
+            alerts=self.alerts.take(tick, self.pipeline.alarms(), now, keep=keep),
         )
 
     def _use_baseline(self) -> None:

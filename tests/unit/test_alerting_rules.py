@@ -141,7 +141,7 @@ def test_only_valid_windows_of_alerts_that_do_not_flap_vote_for_a_rollback() -> 
     assert votes(rules, states, facts(HARMFUL)) == ("harmful",)
     assert votes(rules, states, facts(HARMFUL)._replace(fresh=False)) == ()
     assert votes(rules, states, facts("1m idle")) == ()
-    flapping = {name: replace(state, flapping=True) for name, state in states.items()}
+    flapping = {name: state._replace(flapping=True) for name, state in states.items()}
     assert votes(rules, flapping, facts(HARMFUL)) == ()
 
 

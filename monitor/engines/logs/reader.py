@@ -257,8 +257,7 @@ def _merge(one: LogWindow, other: LogWindow) -> LogWindow:
     tokens = _weight(one) + _weight(other)
     sizes = (one.draft_size, other.draft_size)
     known = None not in sizes and drafts + more
-    return replace(
-        other,
+    return other._replace(
         start=min(one.start, other.start),
         end=max(one.end, other.end),
         counters={n: one.counters.get(n, 0.0) + other.counters.get(n, 0.0) for n in names},

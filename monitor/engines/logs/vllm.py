@@ -103,7 +103,7 @@ class VllmLog:
         key = f"{source} {process[1] if process else ''}"
         if "LLM engine (v" in text:
             yield from self._start(text, at)
-        elif found := _THROUGHPUT.search(text):
+        elif "Avg prompt throughput: " in text and (found := _THROUGHPUT.search(text)):
             yield from self._close(key)
             label = SHARED if found["engine"] is None else str(int(found["engine"]))
             self._labels.setdefault(key, set()).add(label)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from monitor.model import Identity, Speculation
 
 
-@dataclass(frozen=True, slots=True)
-class LogWindow:
+class LogWindow(NamedTuple):
     """What one engine did from ``start`` to ``end``."""
 
     label: str
@@ -39,8 +38,7 @@ class LogStart:
 Event = LogWindow | LogStart
 
 
-@dataclass(frozen=True, slots=True)
-class LogLine:
+class LogLine(NamedTuple):
     """One line without what containers, collectors and terminals put around it."""
 
     text: str
