@@ -221,5 +221,4 @@ def state_text(state: TargetState) -> str:
     ten times as long to print.
     """
     document = memory.to_document(state, orjson.dumps, orjson.Fragment)
-    # The only values that the encoder does not know are sets of numbers.
-    return orjson.dumps(document, default=sorted).decode()
+    return orjson.dumps(document).decode()

@@ -53,16 +53,14 @@ class Place(NamedTuple):
 class _Plan:
     """How the figures of one engine are read off the values, sorted by what must be done."""
 
-    names: list[str] = field(default_factory=list)
-    """The figures of one line each, whose numbers are in ``lines``."""
-    lines: list[int] = field(default_factory=list)
+    single: list[tuple[str, int]] = field(default_factory=list)
     several: list[tuple[str, list[int], Callable[[list[float]], float]]] = field(
         default_factory=list
     )
     tables: list[tuple[str, list[int], list[int]]] = field(default_factory=list)
 
     def figures(self, values: Sequence[float], lost: frozenset[str]) -> Figures:
-        known = dict(zip(self.names, map(values.__getitem__, self.lines), strict=True))
+        known = {figure: values[line] for figure, line in self.single}
         for figure, lines, fold in self.several:
             known[figure] = fold([values[line] for line in lines])
         tables: dict[str, dict[int, float]] = {}
@@ -155,8 +153,7 @@ def _plan(parts: dict[str, Part]) -> _Plan:
         if part.positions:
             plan.tables.append((figure, part.positions, part.lines))
         elif len(part.lines) == 1:
-            plan.names.append(figure)
-            plan.lines.append(part.lines[0])
+            plan.single.append((figure, part.lines[0]))
         else:
             plan.several.append((figure, part.lines, _FOLDS[part.source.fold]))
     return plan

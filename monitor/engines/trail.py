@@ -45,16 +45,17 @@ def follow(page: bytes, trail: Trail) -> tuple[list[bytes], Trail] | None:
     """
     values: list[bytes] = []
     gaps: list[int] = []
-    find, begins = page.find, page.startswith
+    find = page.find
     at = 0
     for head, gap in zip(trail.heads, trail.gaps, strict=False):
         start = at + gap
+        begin = start + len(head)
         # Most lines stand where they are expected, and to see that costs less than to search.
-        if not begins(head, start):
-            start = find(head, max(start - _SLACK, at), start + _SLACK + len(head))
+        if page[start:begin] != head:
+            start = find(head, max(start - _SLACK, at), begin + _SLACK)
             if start < 0:
                 return None
-        begin = start + len(head)
+            begin = start + len(head)
         gaps.append(start - at)
         at = find(b"\n", begin)
         values.append(page[begin:at])
