@@ -7,7 +7,7 @@ from typing import Any
 
 from monitor.model import Assessment, EngineVerdict, Estimate, Window
 
-_DIGITS = 9
+_DIGITS = ".9g"
 """Significant digits of printed numbers: more than any figure is worth, without noise."""
 
 
@@ -125,4 +125,4 @@ def number(value: float | None) -> float | None:
         return None
     if value == int(value) and abs(value) < 1e15:  # noqa: PLR2004
         return int(value)
-    return float(f"{value:.{_DIGITS}g}")
+    return float(format(value, _DIGITS))

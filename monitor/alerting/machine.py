@@ -133,15 +133,14 @@ def step(
     after = {}
     for name, rule in own.items():
         before = states.get(name)
-        # Nearly all rules are about nothing nearly all the time, and need no state for that.
-        if before is not None and before.at == now:
-            # This look was taken in already.
-            after[name] = before
-        elif before is not None or (
-            facts.fresh and may_enter(rule, facts) and enters(rule, facts)
-        ):
-            state = AlertState(name, now) if before is None else before
-            after[name] = _advance(rule, state, facts, now, interval)
+        if before is None:
+            # Nearly all rules are about nothing nearly all the time, and need no state for that.
+            if facts.fresh and may_enter(rule, facts) and enters(rule, facts):
+                after[name] = _advance(rule, AlertState(name, now), facts, now, interval)
+        else:
+            # Where it was stepped to ``now``, this look was taken in already.
+            done = before.at == now
+            after[name] = before if done else _advance(rule, before, facts, now, interval)
     if not (after or states):
         return after, ()
     messages = []

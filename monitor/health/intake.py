@@ -116,15 +116,17 @@ class Intake:
         self.sample = sample
         if before is None or not steps:
             return ()
-        if any(step.other_worker for step in steps.values()):
+        other_worker = restarted = active = running = False
+        for step in steps.values():
+            other_worker |= step.other_worker
+            restarted |= step.restarted
+            active |= step.active
+        for reading in sample.readings:
+            running |= (reading.running or 0.0) > 0.0
+        if other_worker:
             memory.alternations.append(sample.at)
         self._note_process(
-            before,
-            sample.at,
-            version,
-            restarted=any(step.restarted for step in steps.values()),
-            active=any(step.active for step in steps.values()),
-            running=any((reading.running or 0.0) > 0.0 for reading in sample.readings),
+            before, sample.at, version, restarted=restarted, active=active, running=running
         )
         warmup = self.is_warming_up(sample)
         parts = {label: step.counts for label, step in steps.items()}

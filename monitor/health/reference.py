@@ -159,8 +159,10 @@ class Reference:
             first = hour - width // 2
             group = [self.hours[index % HOURS] for index in range(first, first + width)]
             requests = sum([sums.requests for sums in group])
+            if requests < _ENOUGH.get(width, LEAST_REQUESTS):
+                continue
             tokens = sum([sums.draft_tokens for sums in group])
-            if requests >= _ENOUGH.get(width, LEAST_REQUESTS) and tokens > 0.0:
+            if tokens > 0.0:
                 return Normal(sum([sums.accepted for sums in group]) / tokens, width, requests)
         return None
 

@@ -155,17 +155,18 @@ class TargetState:
         early = self._without_figures(now)
         if early is not None or sample is None:
             return Deliberation(early or self.down("no page yet", now))
+        intake = self._intake
         past = self._look_back(sample, now)
         tried = []
-        for seconds in self._settings.judged:
+        for seconds in intake.settings.judged:
             facts = self._facts(self._since_start(seconds, sample), sample, past)
             finding = decide(facts)
             tried.append(Trial(finding, facts, seconds))
             if not inconclusive(finding, facts):
                 break
         chosen = max(tried, key=_weight)
-        watch, facts = self.memory.watch, chosen.facts
-        watch.clear(now, facts.accepted.rate, past.normal, facts.speedup)
+        facts = chosen.facts
+        intake.memory.watch.clear(now, facts.accepted.rate, past.normal, facts.speedup)
         answer = self._with_silence(self._answer(*chosen, now), now)
         return Deliberation(answer, tuple(tried), chosen)
 
@@ -308,38 +309,39 @@ class TargetState:
         sample: Sample,
         past: Past | None = None,
     ) -> Facts:
+        intake = self._intake
         # The interval of the speedup needs the spread between parts of the window.
-        matches = self._intake.baseline_matches
-        needs_blocks = self._settings.baseline is not None and matches and seconds <= _HOUR
+        matches = intake.baseline_matches
+        needs_blocks = intake.settings.baseline is not None and matches and seconds <= _HOUR
         return gather(
             self._window(seconds, sample),
-            self._intake.windows.target.compared_blocks(seconds, BLOCKS) if needs_blocks else [],
+            intake.windows.target.compared_blocks(seconds, BLOCKS) if needs_blocks else [],
             _speculation(sample.readings),
-            self._settings,
+            intake.settings,
             baseline_matches=matches,
-            previous=self.memory.verdict if past is not None else None,
-            learnt_effect=self.memory.watch.reference(sample.identity).design_effect,
+            previous=intake.memory.verdict if past is not None else None,
+            learnt_effect=intake.memory.watch.reference(sample.identity).design_effect,
             past=past,
         )
 
     def _window(self, seconds: float, sample: Sample) -> Window:
+        windows, memory = self._intake.windows, self._intake.memory
         running = _running(sample.readings)
-        warm = self._intake.windows.warmup
+        warm = windows.warmup
         if warm is not None:
             # What the server did before it started anew says nothing about what runs now.
             return Window(warm.start, warm.end, warm.counts, running_now=running, warming_up=True)
-        span = self._intake.windows.target.window(seconds)
+        span = windows.target.window(seconds)
         start, end, counts = span or (sample.at, sample.at, Counts())
-        recent = [at for at in self.memory.alternations if at > start]
+        recent = [at for at in memory.alternations if at > start]
+        shown = [track for track in memory.tracks.values() if not track.vanished]
         return Window(
             start,
             end,
             counts,
             running_now=running,
-            stalled_seconds=self.memory.stalled_seconds,
-            drafts_pending=any(
-                track.drafts_pending for track in self.memory.tracks.values() if not track.vanished
-            ),
+            stalled_seconds=memory.stalled_seconds,
+            drafts_pending=any(track.drafts_pending for track in shown),
             alternating=len(recent) >= LEAST_ALTERNATIONS,
         )
 
