@@ -105,9 +105,9 @@ CELLS = (
     Cell(
         "120 drafts, 100/s",
         Load(100.0),
-        2,
-        62,
-        30,
+        1,
+        120,
+        60,
         STEPS,
         ("14 min / 2.6 h", "90 s / 225 s", "45 s / 120 s", "12.6 h / 17.2 h"),
     ),
@@ -147,8 +147,8 @@ CELLS = (
         STEPS,
         ("3.2 h / 16.3 h", "26 min / 3.3 h", "12 min / 2.8 h", "15.4 h / 23.6 h"),
     ),
-    Cell("k = 5, 120 drafts, 10/s", Load(10.0, k=5), 2, 65, 30, STEPS),
-    Cell("0.45, 120 drafts, 10/s", Load(10.0, healthy=0.45), 2, 65, 30, _LOW),
+    Cell("k = 5, 120 drafts, 10/s", Load(10.0, k=5), 1, 120, 60, STEPS),
+    Cell("0.45, 120 drafts, 10/s", Load(10.0, healthy=0.45), 1, 120, 60, _LOW),
     Cell("0.85, 120 drafts, 10/s", Load(10.0, healthy=0.85), 2, 95, 40, _HIGH),
 )
 

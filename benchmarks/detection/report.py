@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import exp, factorial
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 _DOCUMENT = Path(__file__).parents[2] / "docs" / "detection.md"
@@ -28,6 +29,10 @@ def span(seconds: float | None) -> str:
 def _table(head: list[str], rows: list[list[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _wrapped(text: str) -> str:
+    return fill(text, 100, break_long_words=False, break_on_hyphens=False)
 
 
 def most_alarms(seen: int) -> float:
@@ -88,7 +93,7 @@ def delays(cells: list[dict[str, Any]]) -> str:
 def rule_thresholds(cells: list[dict[str, Any]]) -> str:
     """The threshold of the rule that gives one false alarm in 30 days."""
     said = [f"{cell['cell']}: {cell['rule_threshold']:.2f}" for cell in cells]
-    return "Thresholds of the rule: " + "; ".join(said) + "."
+    return _wrapped("Thresholds of the rule: " + "; ".join(said) + ".")
 
 
 def learnt(cells: list[dict[str, Any]]) -> str:
@@ -167,11 +172,14 @@ def drifts(rows: list[dict[str, Any]]) -> str:
 def render(results: dict[str, Any]) -> str:
     """All tables as one text."""
     cells = results["cells"]
+    learnt_from = ", ".join(results["learns_from"])
     seeds = sorted({str(cell["seed"]) for cell in cells})
     minutes = sum(cell["cpu_seconds"] for cell in cells) / 60.0
     parts = [
-        f"Base seed {', '.join(seeds)}; {minutes:.0f} minutes of CPU time for {len(cells)} kinds"
-        f" of traffic; learnt from windows that were {', '.join(results['learns_from'])}.",
+        _wrapped(
+            f"Base seed {', '.join(seeds)}; {minutes:.0f} minutes of CPU time for {len(cells)}"
+            f" kinds of traffic; learnt from windows that were {learnt_from}."
+        ),
         "### False alarms",
         false_alarms(cells),
         "### Delays",
