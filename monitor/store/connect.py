@@ -22,6 +22,12 @@ from monitor.model import StoreError
 
 BUSY_SECONDS = 10
 """How long a writer waits for another one before it gives up."""
+FROZEN_SECONDS = 20
+"""How long a PostgreSQL server waits for the next word in a transaction that writes.
+
+A process that is frozen in the middle of one would keep its locks for ever, that on the lease
+among them, and nobody could take over.
+"""
 CONNECT_SECONDS = 5
 """How long a PostgreSQL server may take to answer a connection attempt."""
 OPENERS_AT_ONCE = 8
@@ -162,6 +168,12 @@ def lock_for_upkeep(connection: Connection) -> bool:
     return bool(found.scalar())
 
 
+def wait_for_others(connection: Connection) -> None:
+    """Lets this transaction wait for locks, and be waited for, as long as it takes."""
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql(_limits(lock=0, idle=0))
+
+
 def insert_into(engine: Engine, table: Table) -> sqlite.Insert | postgresql.Insert:
     """An INSERT that can be given an ON CONFLICT clause, which both databases spell alike."""
     if engine.dialect.name == "postgresql":
@@ -216,7 +228,7 @@ def _create_engine(url: URL) -> Engine:
         raise StoreError(f"database {shown(url)}: the URL has an unknown parameter") from None
     if is_sqlite:
         event.listen(engine, "connect", _prepare_sqlite)
-        event.listen(engine, "begin", _begin_sqlite)
+    event.listen(engine, "begin", _begin_sqlite if is_sqlite else _begin_postgresql)
     return engine
 
 
@@ -255,5 +267,22 @@ def _switch_to_wal(connection: sqlite3.Connection) -> None:
 def _begin_sqlite(connection: Connection) -> None:
     # A transaction that reads first and then writes fails at once with "database is locked"
     # when another one wrote in between, whatever the timeout: writers take the lock first.
-    writes = connection.get_execution_options().get("monitor_writes", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if _writes(connection) else "BEGIN")
+
+
+def _begin_postgresql(connection: Connection) -> None:
+    # Readers take no locks that writers wait for, and may be read slowly, by a pager for example.
+    if _writes(connection):
+        connection.exec_driver_sql(_limits(lock=BUSY_SECONDS, idle=FROZEN_SECONDS))
+
+
+def _limits(*, lock: float, idle: float) -> str:
+    """In seconds; 0 is for ever."""
+    return (
+        f"SET LOCAL lock_timeout = {round(lock * 1000)};"
+        f" SET LOCAL idle_in_transaction_session_timeout = {round(idle * 1000)}"
+    )
+
+
+def _writes(connection: Connection) -> bool:
+    return bool(connection.get_execution_options().get("monitor_writes", False))

@@ -13,7 +13,15 @@ from sqlalchemy import Connection, Engine, inspect
 
 from monitor.model import StoreError
 from monitor.resources import data_dir
-from monitor.store.connect import open_store, parse_url, reading, shown, sqlite_path, writing
+from monitor.store.connect import (
+    open_store,
+    parse_url,
+    reading,
+    shown,
+    sqlite_path,
+    wait_for_others,
+    writing,
+)
 
 # Any number will do as long as every release uses the same one: "specdec" in ASCII.
 _LOCK = 0x73706563646563
@@ -96,6 +104,7 @@ def _upgrade(engine: Engine) -> str:
     """Migrates in one transaction that only one process can be in; the others wait."""
     with writing(engine) as connection:
         if engine.dialect.name == "postgresql":
+            wait_for_others(connection)
             connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
         found = _check(connection)
         if found.state is SchemaState.AHEAD:

@@ -16,8 +16,9 @@ from daemon_stage import eventually
 from sqlalchemy import Engine, update
 from store_rows import NOON, row, target
 
-from monitor.model import LeaseError
-from monitor.store.connect import writing
+from monitor.model import LeaseError, StoreError
+from monitor.store import connect, schema
+from monitor.store.connect import open_store, writing
 from monitor.store.holder import Holder, is_gone, this_process
 from monitor.store.lease import DAEMON, Leases, guard
 from monitor.store.repository import Repository
@@ -166,6 +167,44 @@ def test_a_stopped_process_loses_its_lease_when_the_time_is_over(
         eventually(takes(leases, 2))
         process.send_signal(signal.SIGCONT)
         assert not leases.renew(DAEMON, 1, LONG)
+
+
+@pytest.fixture
+def postgresql(postgresql_url: str) -> Iterator[Engine]:
+    schema.upgrade(postgresql_url)
+    engine = open_store(postgresql_url)
+    yield engine
+    engine.dispose()
+
+
+def test_a_process_that_is_frozen_while_it_writes_does_not_keep_its_lease(
+    postgresql: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connect, "FROZEN_SECONDS", 0.5)
+    leases = Leases(postgresql)
+    fence = leases.take(DAEMON, somebody("a"), LONG).fence
+    shift_time(postgresql, 2 * LONG)
+
+    def write_slowly() -> None:
+        with writing(postgresql) as frozen:
+            guard(DAEMON, fence)(frozen)
+            eventually(takes(leases, fence + 1))
+
+    with pytest.raises(StoreError, match="idle"):
+        write_slowly()
+
+
+def test_nobody_waits_for_a_lock_for_ever(
+    postgresql: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connect, "BUSY_SECONDS", 0.2)
+    leases = Leases(postgresql)
+    fence = leases.take(DAEMON, somebody("a"), LONG).fence
+    with writing(postgresql) as other:
+        guard(DAEMON, fence)(other)
+        with pytest.raises(StoreError, match="lock timeout"):
+            leases.renew(DAEMON, fence, LONG)
+    assert leases.renew(DAEMON, fence, LONG)
 
 
 def test_of_another_machine_nothing_is_concluded() -> None:
