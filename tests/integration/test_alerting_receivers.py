@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 import requests
 from alert_rows import CANARY, NOON, notification, resolved
+from daemon_stage import eventually
 from hostile_receivers import answers, drip, receiver, status
 from pydantic import SecretStr
 
@@ -151,10 +152,13 @@ def test_a_real_alertmanager_groups_and_silences_our_alerts(alertmanager_url: st
         made = notification(f"inc-{target}", target=target, at=now, started_at=now - 600)
         assert client.send(Message(made), now) == "HTTP 200"
     client.close()
-    groups = requests.get(f"{alertmanager_url}/api/v2/alerts/groups", timeout=10).json()
-    (group,) = groups
-    assert {alert["labels"]["target"] for alert in group["alerts"]} == {"a", "b"}
 
+    def grouped() -> list[list[str]]:
+        found = requests.get(f"{alertmanager_url}/api/v2/alerts/groups", timeout=10).json()
+        return [sorted(a["labels"]["target"] for a in group["alerts"]) for group in found]
+
+    # It takes alerts first, and groups them a moment later.
+    eventually(lambda: grouped() == [["a", "b"]])
     silence = {
         "matchers": [{"name": "target", "value": "a", "isRegex": False, "isEqual": True}],
         "startsAt": datetime.fromtimestamp(now - 60.0, UTC).isoformat(),
