@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -117,6 +118,25 @@ def estimate(found: Estimate | None) -> dict[str, float | None] | None:
     if found is None:
         return None
     return {"value": number(found.value), "low": number(found.low), "high": number(found.high)}
+
+
+def format_estimate(
+    value: Mapping[str, Any] | None,
+    form: str,
+    unit: str = "",
+    *,
+    scale: float = 1.0,
+    to: str = " to ",
+    unknown: str = "not known",
+) -> str:
+    """``15.6 % (9.9 to 23.7)``: what ``estimate`` gave, for people."""
+    if value is None or value.get("value") is None:
+        return unknown
+    shown = form.format(value["value"] * scale) + unit
+    low, high = value.get("low"), value.get("high")
+    if low is None or high is None:
+        return shown
+    return f"{shown} ({form.format(low * scale)}{to}{form.format(high * scale)})"
 
 
 def number(value: float | None) -> float | None:

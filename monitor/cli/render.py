@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from monitor.cli.output import as_ascii, clean, is_plain_terminal, print_text
+from monitor.report import format_estimate
 
 Document = Mapping[str, Any]
 
@@ -65,24 +66,6 @@ def verdict_text(verdict: object) -> Text:
 def format_moment(at: str) -> str:
     """A time of a document, to the second: ``2026-11-29 14:31:24Z``."""
     return f"{at[:19].replace('T', ' ')}Z"
-
-
-def format_estimate(
-    value: Document | None,
-    form: str,
-    unit: str = "",
-    *,
-    scale: float = 1.0,
-    unknown: str = "not known",
-) -> str:
-    """``15.6 % (9.9 to 23.7)``: a figure, and the limits it lies within."""
-    if value is None or value.get("value") is None:
-        return unknown
-    shown = form.format(value["value"] * scale) + unit
-    low, high = value.get("low"), value.get("high")
-    if low is None or high is None:
-        return shown
-    return f"{shown} ({form.format(low * scale)} to {form.format(high * scale)})"
 
 
 def named_rows(rows: Iterable[tuple[str, str]], indent: int = 0) -> Table:

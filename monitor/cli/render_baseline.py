@@ -13,7 +13,6 @@ from rich.text import Text
 from monitor.cli.output import clean
 from monitor.cli.plot import plot
 from monitor.cli.render import (
-    format_estimate,
     format_moment,
     headed_table,
     named_rows,
@@ -21,6 +20,7 @@ from monitor.cli.render import (
     text,
 )
 from monitor.cli.render_status import format_age
+from monitor.report import format_estimate
 
 Document = Mapping[str, Any]
 

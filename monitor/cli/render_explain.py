@@ -16,7 +16,6 @@ from monitor.cli.plot import plot_over_time
 from monitor.cli.render import (
     bar,
     cause_and_action,
-    format_estimate,
     format_moment,
     named_rows,
     print_rich,
@@ -25,6 +24,7 @@ from monitor.cli.render import (
 )
 from monitor.cli.render_status import format_age
 from monitor.cli.times import parse_time
+from monitor.report import format_estimate
 
 Document = Mapping[str, Any]
 Rows = list[tuple[str, str]]

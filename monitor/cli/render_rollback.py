@@ -8,9 +8,9 @@ from typing import Any
 from rich.padding import Padding
 from rich.text import Text
 
-from monitor.cli.render import format_estimate, format_moment, named_rows, print_rich, text
+from monitor.cli.render import format_moment, named_rows, print_rich, text
 from monitor.cli.render_status import format_age
-from monitor.report import iso
+from monitor.report import format_estimate, iso
 from monitor.rollback.messages import what_to_type
 from monitor.rollback.model import Phase
 from monitor.rollback.settings import Mode

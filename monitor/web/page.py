@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from monitor.health.words import duration
+from monitor.report import format_estimate
 from monitor.web.status import SEVERITY
 from monitor.web.view import Health
 
@@ -79,16 +81,6 @@ def _warnings(health: Health) -> list[str]:
     return found
 
 
-def _estimate(value: Document | None, form: str, scale: float = 1.0, unit: str = "") -> str:
-    """A figure with its limits, ``66 % (60–72)``; a dash where it is not known."""
-    if value is None or value["value"] is None:
-        return "–"
-    text = f"{scale * value['value']:{form}}{unit}"
-    if value["low"] is None or value["high"] is None:
-        return text
-    return f"{text} ({scale * value['low']:{form}}–{scale * value['high']:{form}})"
-
-
 def _moment(at: float) -> str:
     return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
@@ -104,6 +96,10 @@ _PAGES = Environment(
     lstrip_blocks=True,
     undefined=StrictUndefined,
 )
-_PAGES.filters |= {"estimate": _estimate, "age": _age, "moment": _moment}
+_PAGES.filters |= {
+    "estimate": partial(format_estimate, to="–", unknown="–"),
+    "age": _age,
+    "moment": _moment,
+}
 _TEMPLATE = _PAGES.get_template("status.html")
 STYLE = _PAGES.get_template("status.css").render()

@@ -30,13 +30,19 @@ def again(stage: Stage, **changes: object) -> None:
 # -- what is not known -----------------------------------------------------------------------
 
 
-def test_an_abort_takes_back_what_nobody_knows_to_have_moved() -> None:
+def moved_without_an_answer() -> Stage:
+    """The router has set the first share, and nobody was told."""
     stage = Stage()
     stage.hurt()
     stage.run(20 * MINUTE, until=Phase.CHECKING)
     stage.run(5.0)
     stage.world.router_forgets = True
     stage.run(20 * MINUTE, until=Phase.HELD)
+    return stage
+
+
+def test_an_abort_takes_back_what_nobody_knows_to_have_moved() -> None:
+    stage = moved_without_an_answer()
     assert stage.world.share == 0.1, "the router did it, and never answered"
     stage.world.router_forgets = False
     stage.order(Order.ABORT)
@@ -45,12 +51,7 @@ def test_an_abort_takes_back_what_nobody_knows_to_have_moved() -> None:
 
 
 def test_the_stop_loss_holds_where_nobody_knows_what_has_moved() -> None:
-    stage = Stage()
-    stage.hurt()
-    stage.run(20 * MINUTE, until=Phase.CHECKING)
-    stage.run(5.0)
-    stage.world.router_forgets = True
-    stage.run(20 * MINUTE, until=Phase.HELD)
+    stage = moved_without_an_answer()
     stage.world.router_forgets = False
     stage.world.baseline.hangs = True
     stage.run(5 * MINUTE, until=Phase.FAILED)
