@@ -1,4 +1,4 @@
-"""An assessment as the JSON object that scripts rely on (docs/command-line.md)."""
+"""An assessment as the JSON object of docs/command-line.md, and how its figures are shown."""
 
 from __future__ import annotations
 
