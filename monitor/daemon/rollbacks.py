@@ -142,7 +142,7 @@ class Rollbacks:
 
     def is_moving(self, service: str) -> bool:
         """Whether traffic of a service is being moved, or about to be."""
-        executor = self._runner.executors.get(service)
+        executor = self._runner.executor(service)
         return executor is not None and executor.state.phase in MOVING
 
     @property

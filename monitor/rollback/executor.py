@@ -20,7 +20,7 @@ from monitor.clock import Clock
 from monitor.model import LeaseError
 from monitor.rollback.actuators.base import Act
 from monitor.rollback.asks import IDLE_PACE, QUIET, may_act, pace
-from monitor.rollback.ballots import Box, forget, opine, take
+from monitor.rollback.ballots import Box, opine
 from monitor.rollback.evidence import Circumstances, Look
 from monitor.rollback.hands import Gear, carry_out, look
 from monitor.rollback.machine import step as advance
@@ -93,7 +93,7 @@ class Executor:
     def is_hurt(self) -> bool | None:
         """Whether the windows of the service ask for a rollback now; None where they tell neither
         that nor that it is well."""
-        opinion = opine(self._box, self._gear.policy.voting, self._now())
+        opinion = opine(self._ballots(), self._gear.policy.voting, self._now())
         if opinion.cure is not Cure.NOTHING:
             return True
         return False if opinion.is_well else None
@@ -101,12 +101,12 @@ class Executor:
     def take(self, tick: Look) -> None:
         """Takes in a tick of a target of the speculative side; from any thread, at once."""
         with self._guard:
-            self._box = take(self._box, tick, self._gear.policy.voting)
+            self._box.take(tick, self._gear.policy.voting)
 
     def forget(self, target: str) -> None:
         """Drops a target that is no longer watched; from any thread."""
         with self._guard:
-            self._box = forget(self._box, target)
+            self._box.forget(target)
 
     def use(self, gear: Gear) -> None:
         """Works with another configuration from the next turn on."""
@@ -139,6 +139,10 @@ class Executor:
             self._fence = None
         return max(self._due() - self._clock.monotonic(), 0.0)
 
+    def _ballots(self) -> Box:
+        with self._guard:
+            return self._box.copy()
+
     def _obey(self, gear: Gear) -> bool:
         """Carries out orders; True if they end the quiet, in which no server may be asked."""
         was_quiet = self.is_quiet
@@ -159,7 +163,7 @@ class Executor:
 
     def _look(self, gear: Gear) -> None:
         sight = look(gear, self._state, self._now)
-        self._apply(gear, Looked(self._box, sight))
+        self._apply(gear, Looked(self._ballots(), sight))
         self._look_at = self._clock.monotonic() + pace(self._state, gear.policy)
 
     def _act(self, gear: Gear, fence: int) -> None:
@@ -186,7 +190,7 @@ class Executor:
         return Act(step.id, fence, min(gear.policy.shift.act_timeout, left))
 
     def _around(self, gear: Gear) -> Circumstances:
-        box, around = self._box, gear.around()
+        box, around = self._ballots(), gear.around()
         return replace(
             around,
             frozen=self._frozen() or around.frozen,

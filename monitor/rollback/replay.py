@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from monitor.rollback.ballots import Box, take
+from monitor.rollback.ballots import Box
 from monitor.rollback.evidence import Circumstances, Look, Sight
 from monitor.rollback.machine import step
 from monitor.rollback.model import News
@@ -35,7 +35,7 @@ def would_have(
     state, box = State(service), Box()
     for look in looks:
         now = look.assessment.at
-        box = take(box, look, policy.voting)
+        box.take(look, policy.voting)
         known = replace(around(now), fingerprint=box.fingerprint, model=box.model)
         transition = step(state, Looked(box, Sight(now)), observing, known, now)
         state = transition.state

@@ -69,6 +69,10 @@ class Runner:
         """The executors of the services that are configured now."""
         return {name: self._executors[name] for name in sorted(self._active)}
 
+    def executor(self, service: str) -> Executor | None:
+        """The executor of a service that is configured now."""
+        return self._executors[service] if service in self._active else None
+
     @property
     def frozen(self) -> str | None:
         """Why all rollbacks are frozen, if they are."""
@@ -87,8 +91,9 @@ class Runner:
 
     def take(self, service: str, look: Look) -> None:
         """Takes in a tick of a target of the speculative side."""
-        if service in self._active:
-            self._executors[service].take(look)
+        executor = self.executor(service)
+        if executor is not None:
+            executor.take(look)
 
     def forget(self, service: str, target: str) -> None:
         """Drops a target that is no longer watched."""

@@ -14,7 +14,7 @@ from monitor.model import (
     Verdict,
     Window,
 )
-from monitor.rollback.ballots import Box, take
+from monitor.rollback.ballots import Box
 from monitor.rollback.evidence import Circumstances, Completion, Look, Pulse, Side, Sight
 from monitor.rollback.machine import step
 from monitor.rollback.model import Command, Order
@@ -79,7 +79,7 @@ def nothing(
 def box(*looks: Look, voting: Voting = POLICY.voting) -> Box:
     filled = Box()
     for look in looks:
-        filled = take(filled, look, voting)
+        filled.take(look, voting)
     return filled
 
 

@@ -9,7 +9,7 @@ import pytest
 from rollback_values import LOSS, NOON, assessment, bad, box, good, nothing
 
 from monitor.model import Cause, Estimate, Verdict
-from monitor.rollback.ballots import forget, is_same_side, opine, take
+from monitor.rollback.ballots import is_same_side, opine
 from monitor.rollback.evidence import Look
 from monitor.rollback.settings import CURES, Cure, Voting
 
@@ -68,8 +68,8 @@ def test_old_windows_and_those_before_a_change_do_not_count() -> None:
 
 
 def test_a_clock_set_back_leaves_no_votes_of_the_future() -> None:
-    filled = take(box(*series("bbbb")), bad(NOON - 7200.0), VOTING)
-    assert [b.at for b in filled.ballots["chat-1"]] == [NOON - 7200.0]
+    filled = box(*series("bbbb"), bad(NOON - 7200.0))
+    assert [b.at for b in filled.voters["chat-1"].ballots] == [NOON - 7200.0]
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_a_verdict_without_information_is_no_ballot(verdict: Verdict) -> None:
         Look(assessment(NOON - 60.0 * n, verdict=verdict, speedup=LOSS), fresh=True, votes=("r",))
         for n in range(9, -1, -1)
     ]
-    assert not box(*looks).ballots.get("chat-1")
+    assert not box(*looks).voters["chat-1"].ballots
 
 
 @pytest.mark.parametrize("spoilt", ["stale", "warming_up", "lifetime"])
@@ -127,11 +127,11 @@ def test_a_window_that_is_not_valid_is_no_ballot(spoilt: str) -> None:
     window = look.assessment.window
     assert window is not None
     if spoilt == "stale":
-        look = replace(look, fresh=False)
+        look = look._replace(fresh=False)
     else:
         window = window._replace(**{spoilt: True})  # type: ignore[arg-type]
-        look = replace(look, assessment=look.assessment._replace(window=window))
-    assert not box(look).ballots.get("chat-1")
+        look = look._replace(assessment=look.assessment._replace(window=window))
+    assert not box(look).voters["chat-1"].ballots
 
 
 @pytest.mark.parametrize(
@@ -146,15 +146,16 @@ def test_one_sick_replica_of_many_moves_nothing(hurt: int, well: int, cure: Cure
 
 def test_one_target_that_flaps_disarms_only_a_small_service() -> None:
     looks = [look for n in range(5) for look in series("bbbb", f"chat-{n}")]
-    flapping = replace(bad(NOON + 1.0, "chat-0"), flapping=True)
+    flapping = bad(NOON + 1.0, "chat-0")._replace(flapping=True)
     assert not opine(box(*looks, flapping), VOTING, NOON + 1.0).is_flapping
     assert opine(box(*looks[:4], flapping), VOTING, NOON + 1.0).is_flapping
 
 
 def test_a_target_that_is_no_longer_watched_has_no_vote() -> None:
-    filled = forget(box(*series("bbbb")), "chat-1")
+    filled = box(*series("bbbb"))
+    filled.forget("chat-1")
     assert opine(filled, VOTING, NOON).cure is Cure.NOTHING
-    assert not filled.identities
+    assert not filled.fingerprint
 
 
 @pytest.mark.parametrize(("blind", "cure"), [(1, Cure.ROLL_BACK), (2, Cure.NOTHING)])
@@ -165,7 +166,7 @@ def test_the_few_that_are_seen_do_not_speak_for_those_that_are_not(blind: int, c
     assert opine(filled, VOTING, NOON).cure is cure
     # A server without traffic is seen, and takes no part.
     for n in range(blind):
-        filled = take(filled, nothing(NOON, target=f"b-{n}"), VOTING)
+        filled.take(nothing(NOON, target=f"b-{n}"), VOTING)
     assert opine(filled, VOTING, NOON).cure is Cure.ROLL_BACK
 
 

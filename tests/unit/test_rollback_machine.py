@@ -23,7 +23,7 @@ from rollback_values import (
 
 from monitor.model import Verdict
 from monitor.rollback.asks import may_act
-from monitor.rollback.ballots import Box, take
+from monitor.rollback.ballots import Box
 from monitor.rollback.evidence import Circumstances, Progress, Side, Sight
 from monitor.rollback.machine import KINDS, TABLE, step
 from monitor.rollback.model import IDLE, Do, Order, Phase, Step
@@ -201,7 +201,7 @@ def test_what_is_not_known_or_not_bad_never_begins_a_plan(
     state, filled, now = State("chat"), Box(), NOON
     for verdict, fresh in looks:
         now += 60.0
-        filled = take(filled, nothing(now, verdict, fresh=fresh), POLICY.voting)
+        filled.take(nothing(now, verdict, fresh=fresh), POLICY.voting)
         state = step(state, Looked(filled, Sight(now)), POLICY, CLEAR, now).state
     assert state.phase is Phase.ARMED
 
@@ -277,7 +277,8 @@ def test_quiet_hours_make_acting_proposing() -> None:
 
 
 def test_flapping_disarms() -> None:
-    flapping = take(hurt(), replace(bad(NOON + 1.0), flapping=True), POLICY.voting)
+    flapping = hurt()
+    flapping.take(bad(NOON + 1.0)._replace(flapping=True), POLICY.voting)
     event = Looked(flapping, Sight(NOON + 1.0))
     assert step(State("chat"), event, POLICY, CLEAR, NOON + 1.0).state.phase is Phase.ARMED
 
