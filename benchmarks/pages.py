@@ -15,8 +15,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from socketserver import StreamRequestHandler, ThreadingTCPServer
 
 CAPTURED = Path(__file__).parent.parent / "tests" / "data" / "vllm"
 ROOT = Path(__file__).parent.parent
@@ -57,19 +57,14 @@ def serving() -> Iterator[str]:
         server.wait()
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class _Handler(StreamRequestHandler):
     page: Callable[[int], bytes]
     started = time.monotonic()
 
-    def do_GET(self) -> None:
-        """Answers with a page whose counters have grown since the second before."""
-        body = type(self).page(int(time.monotonic() - self.started))
-        head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\n"
-        self.wfile.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-
-    def log_message(self, *_: object) -> None:
-        """Says nothing."""
+    def handle(self) -> None:
+        """Answers each request with a page whose counters have grown since the second before."""
+        while self.request.recv(1 << 16).endswith(b"\r\n\r\n"):
+            self.request.sendall(type(self).page(int(time.monotonic() - self.started)))
 
 
 def main(first: str, second: str) -> None:
@@ -78,10 +73,12 @@ def main(first: str, second: str) -> None:
 
     @lru_cache(maxsize=2)
     def page(age: int) -> bytes:
-        return growing(bodies[0], bodies[1], 1.0 + age / 15.0)
+        body = growing(bodies[0], bodies[1], 1.0 + age / 15.0)
+        head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\n"
+        return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
     _Handler.page = staticmethod(page)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+    server = ThreadingTCPServer(("127.0.0.1", 0), _Handler)
     server.daemon_threads = True
     print(server.server_address[1], flush=True)
     server.serve_forever()
