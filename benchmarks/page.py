@@ -77,7 +77,7 @@ class Fleet:
         self.server.page = self.page(1.0 + self.looks)
         for worker in self.workers:
             if worker.claim():
-                worker.run()
+                worker.fetch()()
 
     def targets(self) -> Sequence[TargetView]:
         """All targets."""

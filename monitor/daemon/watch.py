@@ -207,7 +207,7 @@ class Watch:
         ]
 
     def _submit(self, worker: Worker) -> None:
-        self._pool.submit(worker.run)
+        self._pool.submit(worker.fetch)
 
     def _waiting_for(self) -> str | None:
         if not self._first_round_done:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Protocol
 
 import structlog
@@ -37,6 +37,9 @@ from monitor.turn.neighbours import Neighbours
 from monitor.turn.turn import Turn
 from monitor.web.view import TargetView
 
+BIG_PAGE = 1024 * 1024
+"""Bytes from which a page is judged before the next is fetched: it is not kept beside others."""
+
 _log = structlog.get_logger(__name__)
 
 
@@ -61,7 +64,7 @@ class Fetcher(Protocol):
 
 
 class Worker:
-    """Scrapes one target. At most one thread is in ``run`` at a time, the one that has claimed.
+    """Scrapes one target. At most one round runs at a time, the one that has claimed.
 
     A worker whose settings changed is followed by an heir, which takes over what was
     remembered once the last scrape of its predecessor is over.
@@ -158,23 +161,28 @@ class Worker:
             self._neighbours.forget(self.name)
             self._fetcher.close()
 
-    def run(self) -> None:
-        """One round, claimed before. Never raises: one target must not hurt another."""
+    def fetch(self) -> Callable[[], None]:
+        """The first half of a round, claimed before; gives the second half, which ends it.
+
+        Neither half ever raises: one target must not hurt another.
+        """
         if self._retired:
-            self.release()
-            return
+            return self.release
         began = self._clock.monotonic()
         try:
-            self._round()
-            self._crash = None
+            seen = self._fetch()
         except Exception as error:
             # The other border of the daemon: a mistake of ours about one target's page must
             # not end the watch over all the others.
             self._crashed(error)
+            return self._end
         finally:
             self._scrape_seconds = self._clock.monotonic() - began
-            self.rounds += 1
-            self.release()
+        judge = partial(self._judge, seen, self._timeline.now(), self._timeline.era)
+        if isinstance(seen, Page) and len(seen.metrics) > BIG_PAGE:
+            judge()
+            return _nothing
+        return judge
 
     def restore(
         self,
@@ -225,35 +233,46 @@ class Worker:
             alerts=self._turn.alerts.firing(),
         )
 
-    def _round(self) -> None:
+    def _fetch(self) -> Page | NoPage:
         self._inherit()
         try:
             page = self._fetcher.fetch()
         except ScrapeError as error:
             if not self._retired:
-                self._missed(error)
-            return
-        if self._retired:
-            return  # The page came in the moment in which nobody wanted it any more.
+                kind = error.kind.value if isinstance(error, FetchError) else "other"
+                self.errors[kind] += 1
+            return NoPage(str(error))
         self._page_at = self._clock.monotonic()
-        tick = self._take(page)
+        return page
+
+    def _judge(self, seen: Page | NoPage, now: float, era: int) -> None:
+        """The second half of a round; ``now``, of this ``era``, is when the page came."""
+        try:
+            # What came in the moment in which nobody wanted it any more is not seen.
+            if not self._retired:
+                self._note(self._take(seen, now, era))
+            self._crash = None
+        except Exception as error:
+            self._crashed(error)
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        self.rounds += 1
+        self.release()
+
+    def _note(self, tick: Tick) -> None:
         if tick.increments:
             counts = {increment.label: increment.counts for increment in tick.increments}
             self._totals = add(self._totals, combine(counts))
         if any(increment.counts.resets > 0.0 for increment in tick.increments):
             self._fetcher.ask_again()
 
-    def _missed(self, error: ScrapeError) -> None:
-        kind = error.kind.value if isinstance(error, FetchError) else "other"
-        self.errors[kind] += 1
-        self._take(NoPage(str(error)))
-
-    def _take(self, seen: Page | NoPage) -> Tick:
+    def _take(self, seen: Page | NoPage, now: float, era: int) -> Tick:
         with self._guard:
-            now = self._timeline.now()
-            if self._era != self._timeline.era:
+            if self._era != era:
                 self._turn.forget()
-                self._era = self._timeline.era
+                self._era = era
                 self._fetcher.ask_again()
             tick, row = self._turn.take(seen, now, self._orders.copy())
         for key in row.obeyed:
@@ -305,3 +324,7 @@ class Worker:
         if text != self._crash:
             _log.exception("a round failed on a mistake of the monitor", target=self.name)
         self._crash = text
+
+
+def _nothing() -> None:
+    """What is left to do when all is done."""

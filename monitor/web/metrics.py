@@ -54,7 +54,7 @@ _AGE = TargetFamily(
 _SCRAPES = (
     TargetFamily(
         "scrape_duration_seconds",
-        "How long the last round took",
+        "How long the last fetch took",
         single(lambda view: view.scrape_seconds),
     ),
     TargetFamily("rounds", "Rounds done", single(lambda view: view.rounds), counts=True),

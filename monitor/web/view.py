@@ -37,7 +37,7 @@ class TargetView:
     page_age: float | None = field(compare=False)
     """Seconds since the last page that came; None before the first."""
     scrape_seconds: float | None
-    """How long the last round took, failed or not."""
+    """How long the last fetch took, failed or not."""
     rounds: int
     late: int
     """Rounds left out because the one before was still running."""

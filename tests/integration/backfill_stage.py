@@ -150,7 +150,7 @@ def watch_live(engine: Engine, looks: Iterable[Look], start: float = START) -> N
         clock.advance(look.at - clock.utc())
         players[look.target].seen = look.seen
         assert workers[look.target].claim()
-        workers[look.target].run()
+        workers[look.target].fetch()()
         if number % 1000 == 0:
             assert writer.flush()
     assert writer.flush()

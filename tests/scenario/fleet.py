@@ -223,7 +223,7 @@ class Watch:
         self.clock.advance(INTERVAL)
         for worker in self.workers:
             assert worker.claim()
-            worker.run()
+            worker.fetch()()
 
     def samples(self) -> Iterator[Sample]:
         """What ``/metrics`` shows."""

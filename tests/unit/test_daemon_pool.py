@@ -7,9 +7,13 @@ from functools import partial
 
 import pytest
 
-from monitor.daemon.pool import QUICK_SECONDS, Pool
+from monitor.daemon.pool import BATCH, QUICK_SECONDS, Pool, Rest
 
 PATIENCE = 30.0
+
+
+def wait_for(event: threading.Event) -> None:
+    event.wait(PATIENCE)
 
 
 @pytest.fixture
@@ -57,12 +61,61 @@ def test_work_that_keeps_the_interpreter_busy_brings_in_no_more_threads(pool: Po
 def test_work_that_hangs_does_not_hold_up_the_rest(pool: Pool) -> None:
     over, finished = threading.Event(), threading.Semaphore(0)
     for _ in range(30):
-        pool.submit(lambda: over.wait(PATIENCE))
+        pool.submit(partial(wait_for, over))
     for _ in range(10):
         pool.submit(finished.release)
     for _ in range(10):
         assert finished.acquire(timeout=PATIENCE)
     over.set()
+
+
+def test_what_is_left_of_work_is_done_in_a_row_and_in_order(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # On a slow machine a second thread would join in.
+    monkeypatch.setattr("monitor.daemon.pool.STALL_SECONDS", PATIENCE)
+    began, done, log = threading.Event(), threading.Semaphore(0), list[str]()
+
+    def work(number: int) -> Rest:
+        def rest() -> None:
+            log.append(f"rest {number}")
+            done.release()
+
+        log.append(f"work {number}")
+        return rest
+
+    pool.submit(partial(wait_for, began))
+    for number in range(BATCH + 2):
+        pool.submit(partial(work, number))
+    began.set()
+    for _ in range(BATCH + 2):
+        assert done.acquire(timeout=PATIENCE)
+    first, last = range(BATCH), range(BATCH, BATCH + 2)
+    assert log == [
+        f"{kind} {n}" for part in (first, last) for kind in ("work", "rest") for n in part
+    ]
+
+
+def test_what_is_left_of_work_does_not_wait_for_work_that_hangs(pool: Pool) -> None:
+    began, over, finished = threading.Event(), threading.Event(), threading.Event()
+    pool.submit(partial(wait_for, began))
+    pool.submit(lambda: finished.set)
+    pool.submit(partial(wait_for, over))
+    began.set()
+    assert finished.wait(PATIENCE)
+    over.set()
+
+
+def test_closing_does_what_is_left_of_work() -> None:
+    pool, done = Pool(), list[int]()
+
+    def work(number: int) -> Rest:
+        return partial(done.append, number)
+
+    for number in range(3):
+        pool.submit(partial(work, number))
+    assert pool.close(PATIENCE)
+    assert done == [0, 1, 2]
 
 
 def test_closing_waits_for_what_runs_and_for_what_waits() -> None:

@@ -88,7 +88,7 @@ class Bench:
         worker = worker or self.worker
         self.clock.advance(15.0)
         assert worker.claim()
-        worker.run()
+        worker.fetch()()
         return self.rows[-1]
 
     def tokens_of(self, rows: list[RoundRow]) -> float:
@@ -166,7 +166,7 @@ def test_a_mistake_in_one_round_does_not_end_the_rounds(bench: Bench) -> None:
 def test_a_round_that_comes_while_one_runs_is_late(bench: Bench) -> None:
     assert bench.worker.claim()
     assert not bench.worker.claim()
-    bench.worker.run()
+    bench.worker.fetch()()
     assert bench.worker.claim()
     assert bench.worker.late == 1
 
@@ -199,7 +199,7 @@ def test_an_heir_takes_over_when_the_last_scrape_is_over(bench: Bench) -> None:
     assert not heir.claim()
     assert heir.late == 1
     bench.clock.advance(15.0)
-    bench.worker.run()
+    bench.worker.fetch()()
     bench.worker.retire()
     row = bench.round(heir)
     assert bench.tokens_of([row]) == 100.0
@@ -261,7 +261,7 @@ def test_a_page_that_comes_as_its_worker_retires_is_not_seen(bench: Bench) -> No
 
     bench.fetcher.answer = late
     assert bench.worker.claim()
-    bench.worker.run()
+    bench.worker.fetch()()
     assert len(bench.rows) == rows
     assert bench.worker.latest is None
     assert bench.fetcher.closed == 1
@@ -285,7 +285,7 @@ def test_a_scrape_that_is_cut_off_by_the_end_is_no_outage(bench: Bench) -> None:
     bench.fetcher.answer = cut_off
     bench.clock.advance(15)
     assert bench.worker.claim()
-    bench.worker.run()
+    bench.worker.fetch()()
     assert len(bench.rows) == before
     assert bench.fetcher.closed == 1
 
@@ -294,7 +294,7 @@ def test_a_claimed_round_that_starts_after_the_end_fetches_nothing(bench: Bench)
     assert bench.worker.claim()
     bench.worker.retire()
     bench.fetcher.answer = stumble
-    bench.worker.run()
+    bench.worker.fetch()()
     assert (bench.worker.tick_errors, bench.fetcher.closed) == (0, 1)
 
 
@@ -344,7 +344,7 @@ def test_a_worker_tells_its_neighbours_and_hears_of_them() -> None:
         neighbours=neighbours,
     )
     assert worker.claim()
-    worker.run()
+    worker.fetch()()
     assert worker._turn.pipeline._state.peers == Peers(fallen=2)
     # A first look knows nothing, so the worker has no say now.
     assert neighbours.around(others[0], bench.clock.utc()) == Peers(fallen=1)

@@ -181,8 +181,8 @@ def _rounds() -> tuple[Panel, ...]:
         ),
         lines(
             10,
-            "How long a look takes",
-            """The slowest and the mean of the last round of each target
+            "How long a fetch takes",
+            """The slowest and the mean of the last fetch of each target
             (monitor_scrape_duration_seconds).""",
             [
                 Range(
