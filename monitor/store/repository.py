@@ -82,9 +82,9 @@ class Repository:
         self.marks = RollbackMarks(engine, guard)
         self._rounds = RoundWriter(engine, guard)
 
-    def upkeep(self, retention: Retention) -> Upkeep:
+    def upkeep(self, retention: Retention, *, heeds_clock: bool = True) -> Upkeep:
         """What keeps the database in shape, for figures that are kept this long."""
-        return Upkeep(self._engine, retention)
+        return Upkeep(self._engine, retention, heeds_clock=heeds_clock)
 
     def space(self) -> Space:
         """How large the database is."""

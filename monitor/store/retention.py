@@ -87,6 +87,19 @@ def extent(engine: Engine, step: int) -> tuple[float | None, int]:
         return oldest(connection, step), connection.execute(number).scalar_one()
 
 
+def seen_between(engine: Engine, after: float, before: float) -> bool:
+    """Whether any sum of ten minutes ends between two times."""
+    end = rollups.c.at
+    # Series by series, as in ``oldest``.
+    own = (
+        select(func.min(end))
+        .where(rollups.c.series_id == series.c.id, _of(STEPS[-1]), end > after, end <= before)
+        .scalar_subquery()
+    )
+    with reading(engine) as connection:
+        return connection.execute(select(func.min(own)).select_from(series)).scalar() is not None
+
+
 def count_older(engine: Engine, step: int, until: float) -> int:
     """How many rows of a level ``prune`` would delete."""
     table = _table(step)

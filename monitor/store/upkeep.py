@@ -18,6 +18,7 @@ from monitor.store.retention import (
     extent,
     limits,
     prune,
+    seen_between,
 )
 from monitor.store.rollup import RAW, STEPS, bucket_end, count_fresh, roll_up
 from monitor.store.space import Space, give_back, measure
@@ -26,6 +27,10 @@ LEAST_KEPT = {RAW: 3_600.0, 60: 86_400.0, 600: 86_400.0}
 """What is kept of each level however large the database is, in seconds."""
 NAMES = {RAW: "samples", 60: "sums of a minute", 600: "sums of ten minutes"}
 MEASURED_SECONDS = 600.0
+TRUST_SECONDS = 86_400.0
+"""How long figures must have come at a time before anything is dropped by it."""
+ABSENT_SECONDS = 7 * 86_400.0
+"""How long the monitor may have been away without being taken for a wrong clock."""
 _HEADROOM = 0.9
 """The share of its limit that a database which was too large is brought down to."""
 
@@ -48,6 +53,8 @@ class Upkeep:
 
     engine: Engine
     retention: Retention
+    heeds_clock: bool = True
+    """Whether nothing is dropped by a clock that is suddenly far ahead of what is stored."""
     space: Space | None = None
     """The size as it was last measured."""
     tally: Tally = field(default_factory=Tally)
@@ -56,6 +63,7 @@ class Upkeep:
     """Whether there may be room to give back to the system."""
     _dropped: dict[int, float] = field(default_factory=dict)
     _beyond: bool = False
+    _doubts: bool = False
 
     def work(self, now: float) -> bool:
         """One short piece of what is due; True when there is more.
@@ -69,7 +77,12 @@ class Upkeep:
             return True
         announced = dropped_until(self.engine)
         for step, until in limits(self.retention, now).items():
-            if self._drop(step, max(until, announced[step]), now):
+            due = max(until, announced[step])
+            if due <= self._dropped.get(step, 0.0):
+                continue
+            if due > announced[step] and self._doubts_clock(now):
+                return False
+            if self._drop(step, due, now):
                 return True
         if self._measured_at is None or abs(now - self._measured_at) >= MEASURED_SECONDS:
             self.space = measure(self.engine)
@@ -92,14 +105,33 @@ class Upkeep:
 
     def _drop(self, step: int, until: float, now: float) -> bool:
         """Deletes some rows; True when there are more."""
-        if until <= self._dropped.get(step, 0.0):
-            return False
         deleted = prune(self.engine, step, until, now)
         self.tally.deleted[step] += deleted
         if deleted >= DELETED_AT_ONCE:
             return True
         self._dropped[step] = until
         return False
+
+    def _doubts_clock(self, now: float) -> bool:
+        """Whether it may be the clock that is wrong, and not the past that is old.
+
+        A clock that jumped years ahead would have all of the past dropped within a minute. After
+        a day of figures at the new time, in which somebody can put it right, it is believed.
+        """
+        if not self.heeds_clock:
+            return False
+        first, _ = extent(self.engine, STEPS[-1])
+        is_old = first is not None and first < now - TRUST_SECONDS - ABSENT_SECONDS
+        doubts = is_old and not seen_between(
+            self.engine, now - TRUST_SECONDS - ABSENT_SECONDS, now - TRUST_SECONDS
+        )
+        if doubts and not self._doubts:
+            _log.warning(
+                "nothing is dropped for a day: by the clock, nothing was stored for over a week",
+                now=iso(now),
+            )
+        self._doubts = doubts
+        return doubts
 
     def _shrink(self, space: Space, now: float) -> bool:
         """Decides what goes before its time in a database that is too large."""

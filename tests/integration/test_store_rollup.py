@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, func, select, update
 from store_rows import NOON, change, increment, opened, row, target
+from structlog.testing import capture_logs
 
 from monitor.health.combine import combine
 from monitor.health.ledger import add
@@ -274,6 +275,24 @@ def test_a_database_beyond_its_size_drops_the_oldest_samples_first(
     assert after.rows["verdicts"] == before.rows["verdicts"] == 3 * decisions
 
 
+def test_a_clock_that_jumps_far_ahead_drops_nothing_for_a_day(
+    repository: Repository, engine: Engine
+) -> None:
+    store(repository, *some(100))
+    upkeep = Upkeep(engine, Retention(3_600.0, 3_600.0, 3_600.0))
+    ahead = START + 1e8
+    with capture_logs() as logs:
+        for seconds in (0.0, 60.0, 40_000.0):
+            store(repository, increment(ahead + seconds))
+            work_off(upkeep, ahead + seconds + 120.0)
+    assert measure(engine).rows["samples"] == 103
+    assert [line["event"] for line in logs] == [
+        "nothing is dropped for a day: by the clock, nothing was stored for over a week"
+    ]
+    work_off(upkeep, ahead + 90_000.0)
+    assert measure(engine).rows["samples"] == 0
+
+
 def test_a_file_shrinks_and_its_log_is_cut_off(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'monitor.db'}"
     schema.upgrade(url)
@@ -282,7 +301,8 @@ def test_a_file_shrinks_and_its_log_is_cut_off(tmp_path: Path) -> None:
         repository.register([target()], NOON)
         repository.write_round([row(each.end, each) for each in some(2_000)])
         before = measure(engine).total
-        work_off(Upkeep(engine, Retention(3_600.0, 3_600.0, 3_600.0)), LATER + 1e7)
+        short = Retention(3_600.0, 3_600.0, 3_600.0)
+        work_off(Upkeep(engine, short, heeds_clock=False), LATER + 1e7)
         after = measure(engine)
         assert after.total < before
         assert after.total - after.used < 100_000
