@@ -8,9 +8,10 @@ another, and is measured once its first dozen looks, on which every line is chec
 Speculation pays there, so that the first window decides; while a verdict is open all judged
 windows are looked at, which costs about 0.2 ms more.
 
-CPU time on a machine that does other work as well is up to twice that of a quiet one. So where
-Prometheus is installed it is measured on the same pages right after: with a keep-list and three
-rules, so that it does something like the same work.
+Milliseconds of CPU time say little across machines, and on one that does other work as well they
+are up to twice those of a quiet one. So where Prometheus is installed it is measured on the same
+pages right after: with a keep-list and three rules, so that it does something like the same work.
+The budget is 0.40 ms where that Prometheus takes 0.62 ms.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ from typing import Any
 
 from benchmarks.pages import ROOT, serving
 from benchmarks.yardstick import prometheus
+
+BUDGET = 0.40 / 0.62
+"""CPU time of a scrape, as a share of that of Prometheus."""
 
 
 def measure(url: str, targets: int, args: argparse.Namespace) -> dict[str, Any]:
@@ -60,11 +64,13 @@ def main() -> None:
     print(f"targets            {args.targets}, each {args.interval:g} s, for {args.seconds:g} s")
     print(f"load average       {os.getloadavg()[0]:.1f} (other work inflates CPU time)")
     print(f"verdicts           {many['verdicts']}, late rounds {many['late']:.0f}")
-    print(f"CPU per scrape     {1e3 * many['cpu'] / many['scrapes']:.3f} ms  (budget 0.40)")
+    used = many["cpu"] / many["scrapes"]
+    print(f"CPU per scrape     {1e3 * used:.3f} ms")
     for thread, seconds in sorted(many["threads"].items(), key=lambda item: -item[1]):
         print(f"  {thread:15}  {1e3 * seconds / many['scrapes']:.3f} ms")
     if yardstick is not None:
         print(f"Prometheus         {1e3 * yardstick:.3f} ms a scrape, on the same pages")
+        print(f"ratio              {used / yardstick:.2f}  (budget {BUDGET:.2f})")
     print(f"memory per target  {per_target:.3f} MB  (budget 0.15)")
     print(f"taken              {time.strftime('%Y-%m-%d')} on {os.cpu_count()} cores")
 
