@@ -30,7 +30,8 @@ class Pool:
     ``STALL_SECONDS``, first one, then two, then four, until nothing waits any more.
 
     What is left to do with the pages is done for many in a row: each wait cools the caches, and
-    work right after one costs a third more.
+    work right after one costs a third more. No page waits for others for longer than
+    ``STALL_SECONDS`` if there is a thread to take it.
     """
 
     def __init__(self) -> None:
@@ -39,6 +40,7 @@ class Pool:
         self._queued = threading.Condition(self._lock)
         self._queue: deque[Work] = deque()
         self._rests: list[Rest] = []
+        self._rests_since = 0.0
         self._taken = 0
         self._idle = 0
         self._threads: list[threading.Thread] = []
@@ -90,9 +92,11 @@ class Pool:
         """The next piece of work; ``rest`` is what the last one left to do."""
         with self._lock:
             if rest is not None:
+                if not self._rests:
+                    self._rests_since = time.monotonic()
                 self._rests.append(rest)
             while True:
-                if len(self._rests) >= BATCH or (self._rests and not self._queue):
+                if self._is_time_for_rests():
                     rests, self._rests = self._rests, []
                     self._taken += len(rests)
                     return partial(_do_all, rests)
@@ -104,6 +108,13 @@ class Pool:
                 self._idle += 1
                 self._work.wait()
                 self._idle -= 1
+
+    def _is_time_for_rests(self) -> bool:
+        if not self._rests:
+            return False
+        if not self._queue or len(self._rests) >= BATCH:
+            return True
+        return time.monotonic() - self._rests_since >= STALL_SECONDS
 
     def _watch(self) -> None:
         """Adds threads while work waits for too long."""

@@ -106,6 +106,23 @@ def test_what_is_left_of_work_does_not_wait_for_work_that_hangs(pool: Pool) -> N
     over.set()
 
 
+def test_what_is_left_of_work_waits_for_no_further_thread(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done, start, threads = threading.Event(), threading.Thread.start, iter(range(4))
+
+    def limited(thread: threading.Thread) -> None:
+        if next(threads, None) is None:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", limited)
+    pool.submit(lambda: done.set)
+    for _ in range(20):
+        pool.submit(partial(wait_for, done))
+    assert done.wait(PATIENCE / 2)
+
+
 def test_closing_does_what_is_left_of_work() -> None:
     pool, done = Pool(), list[int]()
 
