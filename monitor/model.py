@@ -182,7 +182,7 @@ class Counts(NamedTuple):
     """Additive figures of one engine over some time; sums over time and engines stay exact.
 
     Every ratio the monitor shows is a quotient of two of these sums. Fields of one group
-    (see ``health.window.GROUPS``) only grow together, so that a quotient never mixes
+    (see ``health.counters.GROUPS``) only grow together, so that a quotient never mixes
     figures from different pages.
     """
 

@@ -16,6 +16,7 @@ from monitor.health.past import Changes
 from monitor.health.reference import Block, Reference
 from monitor.health.shape import Change, Kind
 from monitor.health.target import TargetState
+from monitor.health.turns import Turns
 from monitor.health.watch import Run, Watch
 from monitor.health.whatif import StepCost
 from monitor.health.window import Track
@@ -194,8 +195,7 @@ def _track_to_json(track: Track) -> dict[str, Any]:
         "positions": track.positions,
         "positions_drafts": track.positions_drafts,
         "births": track.births,
-        "peak": track.peak,
-        "looks_since_fall": track.looks_since_fall,
+        "turns": {"others": track.turns.others, "rates": track.turns.rates},
         "vanished": track.vanished,
         "last_at": track.last_at,
     }
@@ -275,8 +275,8 @@ def _memory(document: dict[str, Any]) -> Memory:
 
 
 def _track(document: dict[str, Any]) -> Track:
-    fields = document | {
-        "waiting": set(document["waiting"]),
-        "positions": tuple(document["positions"]),
-    }
-    return Track(**fields)
+    # A release that knew other fields has told what it knew of these.
+    known = {name: document[name] for name in Track.__slots__ if name in document}
+    known["waiting"], known["positions"] = set(document["waiting"]), tuple(document["positions"])
+    known["turns"] = Turns(**document.get("turns", {}))
+    return Track(**known)

@@ -43,6 +43,8 @@ from monitor.model import (
 
 LEAST_ALTERNATIONS = 2
 """One return of an earlier worker may be chance; two are workers that take turns."""
+_TURNS_SECONDS = 900.0
+"""How long it is remembered that workers took turns: some balancers stay with one for minutes."""
 _PARTS = 60
 _SEEK_SICK = 60.0
 _SEEK_WELL = 600.0
@@ -327,13 +329,21 @@ class TargetState:
     def _window(self, seconds: float, sample: Sample) -> Window:
         windows, memory = self._intake.windows, self._intake.memory
         running = _running(sample.readings)
+        since = sample.at - max(seconds, _TURNS_SECONDS)
+        alternating = sum(at > since for at in memory.alternations) >= LEAST_ALTERNATIONS
         warm = windows.warmup
         if warm is not None:
             # What the server did before it started anew says nothing about what runs now.
-            return Window(warm.start, warm.end, warm.counts, running_now=running, warming_up=True)
+            return Window(
+                warm.start,
+                warm.end,
+                warm.counts,
+                running_now=running,
+                warming_up=True,
+                alternating=alternating,
+            )
         span = windows.target.window(seconds)
         start, end, counts = span or (sample.at, sample.at, Counts())
-        recent = [at for at in memory.alternations if at > start]
         shown = [track for track in memory.tracks.values() if not track.vanished]
         return Window(
             start,
@@ -342,7 +352,7 @@ class TargetState:
             running_now=running,
             stalled_seconds=memory.stalled_seconds,
             drafts_pending=any(track.drafts_pending for track in shown),
-            alternating=len(recent) >= LEAST_ALTERNATIONS,
+            alternating=alternating,
         )
 
     def _answer(

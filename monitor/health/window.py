@@ -5,12 +5,16 @@ The rules, in the order in which they are tried:
 1. The first reading of an engine is an origin only; what came before it is unknown.
 2. Another birth time (``_created``, ``process_start_time_seconds``) than before is a restart
    if it lies after the look before, else another worker that answers in turns.
-3. Without birth times a falling counter is a restart. Counters begin at zero then, so the new
-   value is what was counted since; but without a birth time or a page that showed the engine
-   gone it might be another worker's, and the reading is only a new origin.
-4. Fields of one group only move together. While one of them is missing (a damaged line) or has
+3. Where births do not tell workers apart, because there are none or they are equal, a worker is
+   known by where its counters stood: a reading that goes on from there, and not from the look
+   before, is another worker's. So is one of an unchanged birth that is lower all over.
+4. Without birth times any other falling counter is a restart. Counters begin at zero then, so the
+   new value is what was counted since; but without a birth time or a page that showed the engine
+   gone it might be a worker's that is seen for the first time, and the reading is only a new
+   origin.
+5. Fields of one group only move together. While one of them is missing (a damaged line) or has
    fallen without a restart, the group waits and catches up with the next page.
-5. After a gap (usually more than 2.5 intervals) a difference is only trusted when an unchanged
+6. After a gap (usually more than 2.5 intervals) a difference is only trusted when an unchanged
    birth time rules out a restart in between.
 """
 
@@ -19,35 +23,11 @@ from __future__ import annotations
 import operator
 from dataclasses import dataclass, field
 
+from monitor.health.counters import GROUPS, fell
+from monitor.health.turns import Turns
 from monitor.model import Counts, Reading, Speculation
 
-GROUPS: tuple[tuple[str, ...], ...] = (
-    ("output_tokens",),
-    ("requests",),
-    ("prompt_tokens",),
-    ("drafts", "draft_tokens", "accepted_tokens", "verified_tokens"),
-    ("gauge_tokens",),
-    ("decode_seconds", "decode_tokens", "decode_steps"),
-    ("engine_steps", "batched_steps"),
-    ("prefix_queries", "prefix_hits"),
-    ("first_token_seconds", "first_tokens"),
-)
-"""Counters that are only believed together; a group may lack fields an engine never shows."""
-
 _DRAFT_GROUP = next(i for i, names in enumerate(GROUPS) if "drafts" in names)
-_MONOTONE = (
-    "output_tokens",
-    "requests",
-    "prompt_tokens",
-    "drafts",
-    "draft_tokens",
-    "accepted_tokens",
-    "decode_seconds",
-    "decode_steps",
-    "engine_steps",
-)
-"""Counters that fall only at a restart; differences of two counters may wobble."""
-
 GAP_INTERVALS = 2.5
 _SAME_BIRTH = 0.05
 """Seconds; birth times of one process differ by microseconds between series."""
@@ -56,8 +36,6 @@ _OTHER_WORKER = 60.0
 _REMEMBERED_BIRTHS = 8
 _EXACT = 1024.0
 _NOTHING = 1e-9
-_LOOKS_TO_CLIMB = 3
-"""A restarted server does not reach its old totals within so few looks, unless it was young."""
 
 
 @dataclass(slots=True)
@@ -83,9 +61,7 @@ class Track:
     positions_drafts: float = 0.0
     births: list[float] = field(default_factory=list)
     """Birth times seen, the current one last."""
-    peak: dict[str, float] = field(default_factory=dict)
-    """Counters before the last fall: if they are soon met again, two workers take turns."""
-    looks_since_fall: int = 0
+    turns: Turns = field(default_factory=Turns)
     vanished: bool = False
     """True while the last page of the target did not show this engine."""
     last_at: float | None = None
@@ -106,9 +82,10 @@ class Track:
         if before is None:
             self._originate(reading)
             return None
-        other_worker = self._is_other_worker(reading, before)
+        other_worker = self._is_other_worker(reading, before, at)
         restarted = not other_worker and self._is_restart(reading)
         if other_worker or (restarted and reading.birth is None and not vanished):
+            self.turns.remember(self.values)
             self._originate(reading)
             counts = Counts(seconds=at - before, resets=float(restarted))
             return Step(counts, restarted=restarted, other_worker=other_worker)
@@ -123,6 +100,8 @@ class Track:
         self._keep_positions(reading)
         self._note_birth(reading)
         active = max(deltas.values(), default=0.0) > 0.0
+        if active and not restarted and not gap:
+            self.turns.note(deltas, at - before)
         counts = _counts(reading, deltas, positions, at - before, gap=gap)
         if restarted:
             counts = counts._replace(resets=1.0)
@@ -156,35 +135,21 @@ class Track:
         known = [b for b in self.births if abs(b - reading.birth) > _SAME_BIRTH]
         self.births = [*known[1 - _REMEMBERED_BIRTHS :], reading.birth]
 
-    def _is_other_worker(self, reading: Reading, before: float) -> bool:
-        if reading.birth is not None and self.births:
-            if abs(reading.birth - self.births[-1]) <= _SAME_BIRTH:
-                return False
-            seen = any(abs(reading.birth - b) <= _SAME_BIRTH for b in self.births)
-            # Of a server whose clock is behind ours a restart looks older than our last look.
-            restarted = reading.birth > self.births[-1] and _fell(reading.counters, self.values)
-            return seen or (reading.birth < before - _OTHER_WORKER and not restarted)
-        return self._climbed_back(reading)
-
-    def _climbed_back(self, reading: Reading) -> bool:
-        """Whether the counters soon stand again at or above where they were before they fell."""
-        self.looks_since_fall += 1
-        if not self.peak or self.looks_since_fall > _LOOKS_TO_CLIMB:
-            return False
-        shared = [name for name in self.peak if name in reading.counters]
-        climbed = bool(shared) and all(reading.counters[n] >= self.peak[n] for n in shared)
-        if climbed:
-            self.peak = {}
-        return climbed
+    def _is_other_worker(self, reading: Reading, before: float, at: float) -> bool:
+        now, birth = reading.counters, reading.birth
+        if birth is None or not self.births:
+            return self.turns.is_other(now, self.values, at - before, lives=False)
+        if abs(birth - self.births[-1]) <= _SAME_BIRTH:
+            return self.turns.is_other(now, self.values, at - before, lives=True)
+        seen = any(abs(birth - b) <= _SAME_BIRTH for b in self.births)
+        # Of a server whose clock is behind ours a restart looks older than our last look.
+        restarted = birth > self.births[-1] and fell(now, self.values)
+        return seen or (birth < before - _OTHER_WORKER and not restarted)
 
     def _is_restart(self, reading: Reading) -> bool:
         if reading.birth is not None and self.births:
             return abs(reading.birth - self.births[-1]) > _SAME_BIRTH
-        if not _fell(reading.counters, self.values):
-            return False
-        self.peak = {name: self.values[name] for name in _MONOTONE if name in self.values}
-        self.looks_since_fall = 0
-        return True
+        return fell(reading.counters, self.values)
 
     def _deltas(self, now: dict[str, float]) -> dict[str, float]:
         """Differences of the counters, group by group where fields are missing."""
@@ -192,7 +157,7 @@ class Track:
         if now.keys() == last.keys():
             deltas = {name: value - last[name] for name, value in now.items()}
             # Where no difference is negative nothing fell, which is nearly always.
-            if min(deltas.values(), default=0.0) >= 0.0 or not _fell(now, last):
+            if min(deltas.values(), default=0.0) >= 0.0 or not fell(now, last):
                 self.waiting.clear()
                 self.values = now
                 return deltas
@@ -204,7 +169,7 @@ class Track:
         for index, names in enumerate(GROUPS):
             new = {name: now[name] for name in names if name in now}
             old = {name: self.values[name] for name in names if name in self.values}
-            if new.keys() == old.keys() and not _fell(new, old):
+            if new.keys() == old.keys() and not fell(new, old):
                 deltas |= {name: value - old[name] for name, value in new.items()}
                 self.waiting.discard(index)
             elif old.keys() < new.keys() or index in self.waiting:
@@ -238,11 +203,6 @@ class Track:
         if "drafts" in reading.counters and reading.positions and not fell:
             self.positions = reading.positions
             self.positions_drafts = reading.counters["drafts"]
-
-
-def _fell(now: dict[str, float], last: dict[str, float]) -> bool:
-    """Whether a counter that only falls at a restart has fallen."""
-    return any(now[name] < last[name] for name in _MONOTONE if name in now and name in last)
 
 
 def _counts(

@@ -12,6 +12,7 @@ from monitor.health.pace import Pace, Pending
 from monitor.health.pace import Run as PaceRun
 from monitor.health.past import Changes
 from monitor.health.target import TargetState
+from monitor.health.turns import Turns
 from monitor.health.watch import Run, Watch
 from monitor.health.window import Track
 
@@ -41,6 +42,7 @@ def document() -> dict[str, object]:
         ("watch pace run", PaceRun.__slots__),
         ("watch pace pending", Pending.__slots__),
         ("tracks 0", Track.__slots__),
+        ("tracks 0 turns", Turns.__slots__),
     ],
 )
 def test_every_field_of_a_record_is_written(path: str, names: set[str]) -> None:
@@ -53,3 +55,14 @@ def test_every_field_of_a_record_is_written(path: str, names: set[str]) -> None:
 def test_groups_that_wait_are_written_in_order() -> None:
     found = orjson.loads(orjson.dumps(document()))
     assert found["tracks"]["0"]["waiting"] == [3, 7]
+
+
+def test_what_a_release_wrote_that_knew_other_fields_of_a_track_is_read() -> None:
+    state = TargetState("t", 15.0, JudgeSettings())
+    state.memory.tracks["0"] = Track(values={"drafts": 7.0}, last_at=1e9)
+    written = orjson.loads(orjson.dumps(memory.to_document(state, orjson.dumps, orjson.Fragment)))
+    del written["tracks"]["0"]["turns"]
+    written["tracks"]["0"] |= {"peak": {"drafts": 9.0}, "looks_since_fall": 2}
+    later = TargetState("t", 15.0, JudgeSettings())
+    memory.restore(later, orjson.dumps(written).decode(), [])
+    assert later.memory.tracks == state.memory.tracks
