@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from browser import Tab, browsing, needs_chromium
+from status_documents import HARMFUL, NOW
 
 from monitor.clock import FakeClock
 from monitor.web.app import create_app
@@ -15,18 +16,8 @@ from monitor.web.server import WebServer, listen
 from monitor.web.status import status_document, target_document
 from monitor.web.view import Health, TargetView
 
-NOW = 1_800_000_000.0
 HOSTILE = '"><img src=x onerror="document.title=1"><script>document.title=2</script>' + "x" * 300
-HARMFUL = {
-    "verdict": "harmful",
-    "sentence": f"speculation costs 34 % of decode speed on {HOSTILE}",
-    "action": "roll_back",
-    "speedup": {"value": 0.662, "low": 0.597, "high": 0.726},
-    "acceptance_rate": {"value": 0.156, "low": 0.099, "high": 0.237},
-    "acceptance_length": {"value": 1.778, "low": None, "high": None},
-    "break_even": {"acceptance_length": 2.687, "acceptance_rate": 0.3374},
-    "load": {"running": 3.4},
-}
+SICK = HARMFUL | {"sentence": f"speculation costs 34 % of decode speed on {HOSTILE}"}
 HEALTHY = {"verdict": "healthy", "sentence": "speculation pays", "action": "none"}
 
 
@@ -52,7 +43,7 @@ class Daemon:
             )
 
         well = [target(f"chat-{number}", HEALTHY) for number in range(30)]
-        return status_document({"chat": well, "code": [target(HOSTILE, HARMFUL)]}, {}, {})
+        return status_document({"chat": well, "code": [target(HOSTILE, SICK)]}, {}, {})
 
     def reload(self) -> None:
         raise AssertionError("nobody asked for it")

@@ -7,25 +7,15 @@ from html.parser import HTMLParser
 from typing import Any
 
 import pytest
+from status_documents import HARMFUL, NOW
 
 from monitor.report import iso
 from monitor.web.page import FEW_TARGETS, render
 from monitor.web.status import status_document, target_document
 from monitor.web.view import Health, RollbackView
 
-NOW = 1_800_000_000.0
 VOID = {"meta", "link"}
 WELL = Health(loop_age=1.0, loop_limit=37.5, waiting_for=None)
-HARMFUL = {
-    "verdict": "harmful",
-    "sentence": "speculation costs 34 % of decode speed",
-    "action": "roll_back",
-    "speedup": {"value": 0.662, "low": 0.597, "high": 0.726},
-    "acceptance_rate": {"value": 0.156, "low": 0.099, "high": 0.237},
-    "acceptance_length": {"value": 1.778, "low": None, "high": None},
-    "break_even": {"acceptance_length": 2.687, "acceptance_rate": 0.3374},
-    "load": {"running": 3.4},
-}
 
 
 class Reader(HTMLParser):
