@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from monitor.daemon.excerpt import excerpt
 from monitor.health.baseline import Baseline
 from monitor.rollback.evidence import Look
 from monitor.settings import TargetSettings
 
+FRESH_SECONDS = 60.0
+"""How long a page is good enough as evidence: to read one costs more than to judge it, and that
+in the middle of an incident, of each target."""
 
-@dataclass(slots=True)
-class _Seen:
-    page: list[str] = field(default_factory=list)
-    baseline: Baseline | None = None
+
+class _Seen(NamedTuple):
+    at: float
+    page: list[str]
+    baseline: Baseline | None
 
 
 class Evidence:
-    """The latest of each target that votes. Safe from any thread.
+    """The latest of each target that votes, to the minute. Safe from any thread.
 
     Args:
         baseline_of: the curve that a target is compared with now.
@@ -32,8 +35,11 @@ class Evidence:
 
     def take(self, target: TargetSettings, look: Look, page: bytes | None) -> None:
         """Keeps what a vote rests on; of a target without a vote nothing is worth keeping."""
-        if look.votes and page is not None:
-            self._seen[target.name] = _Seen(excerpt(page), self._baseline_of(target))
+        if not look.votes or page is None:
+            return
+        at, seen = look.assessment.at, self._seen.get(target.name)
+        if seen is None or not 0.0 <= at - seen.at < FRESH_SECONDS:
+            self._seen[target.name] = _Seen(at, excerpt(page), self._baseline_of(target))
 
     def forget(self, target: str) -> None:
         """Drops what was kept of a target."""
