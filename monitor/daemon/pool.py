@@ -8,12 +8,16 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
+import structlog
+
 BATCH = 32
 """Rests that wait for each other at most."""
 STALL_SECONDS = 0.1
 """How long work may wait, with too little of it done, before more threads join in."""
 QUICK_SECONDS = 0.01
 """Work that takes less keeps the interpreter busy; work that takes more waits for a peer."""
+
+_log = structlog.get_logger(__name__)
 
 Rest = Callable[[], object]
 Work = Callable[[], Rest | None]
@@ -70,7 +74,9 @@ class Pool:
             self._closed = True
             self._work.notify_all()
             self._queued.notify_all()
-        for thread in (self._watcher, *self._threads):
+        # The watcher first: until it ends, it may bring in threads.
+        self._watcher.join(max(0.0, deadline - time.monotonic()))
+        for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
         return not any(thread.is_alive() for thread in self._threads)
 
@@ -147,4 +153,8 @@ class Pool:
 
 def _do_all(rests: list[Rest]) -> None:
     for rest in rests:
-        rest()
+        try:
+            rest()
+        except Exception:
+            # None should raise; if one does, the others are not to be lost with it.
+            _log.exception("work failed on a mistake of the monitor")

@@ -174,8 +174,7 @@ class Worker:
         except Exception as error:
             # The other border of the daemon: a mistake of ours about one target's page must
             # not end the watch over all the others.
-            self._crashed(error)
-            return self._end
+            return partial(self._fail, error)
         finally:
             self._scrape_seconds = self._clock.monotonic() - began
         judge = partial(self._judge, seen, self._timeline.now(), self._timeline.era)
@@ -253,6 +252,12 @@ class Worker:
                 self._note(self._take(seen, now, era))
             self._crash = None
         except Exception as error:
+            self._fail(error)
+        else:
+            self._end()
+
+    def _fail(self, error: Exception) -> None:
+        try:
             self._crashed(error)
         finally:
             self._end()

@@ -195,9 +195,20 @@ def _track_to_json(track: Track) -> dict[str, Any]:
         "positions": track.positions,
         "positions_drafts": track.positions_drafts,
         "births": track.births,
-        "turns": {"others": track.turns.others, "rates": track.turns.rates},
+        "turns": _turns_to_json(track.turns),
         "vanished": track.vanished,
         "last_at": track.last_at,
+    }
+
+
+def _turns_to_json(turns: Turns) -> dict[str, Any]:
+    return {
+        "places": turns.places,
+        "rates": turns.rates,
+        "met": turns.met,
+        "is_high": turns.is_high,
+        "is_whole": turns.is_whole,
+        "looks": turns.looks,
     }
 
 

@@ -7,7 +7,8 @@ The rules, in the order in which they are tried:
    if it lies after the look before, else another worker that answers in turns.
 3. Where births do not tell workers apart, because there are none or they are equal, a worker is
    known by where its counters stood: a reading that goes on from there, and not from the look
-   before, is another worker's. So is one of an unchanged birth that is lower all over.
+   before, is another worker's (``turns.py``). So is one of an unchanged birth that is lower all
+   over.
 4. Without birth times any other falling counter is a restart. Counters begin at zero then, so the
    new value is what was counted since; but without a birth time or a page that showed the engine
    gone it might be a worker's that is seen for the first time, and the reading is only a new
@@ -23,7 +24,7 @@ from __future__ import annotations
 import operator
 from dataclasses import dataclass, field
 
-from monitor.health.counters import GROUPS, fell
+from monitor.health.counters import GROUPS, fell, is_lower
 from monitor.health.turns import Turns
 from monitor.model import Counts, Reading, Speculation
 
@@ -82,26 +83,32 @@ class Track:
         if before is None:
             self._originate(reading)
             return None
-        other_worker = self._is_other_worker(reading, before, at)
+        gap = at - before > longest
+        lives = self._lives(reading)
+        other_worker = self._is_other_worker(reading, before, at, is_apart=vanished or gap)
         restarted = not other_worker and self._is_restart(reading)
-        if other_worker or (restarted and reading.birth is None and not vanished):
-            self.turns.remember(self.values)
+        untold = reading.birth is None and not vanished
+        if other_worker or (restarted and untold):
+            certain = other_worker
+            if lives or untold:
+                self.turns.leave(self.values, reading.counters, at - before, lives=lives)
+                certain = other_worker and self.turns.is_certain
             self._originate(reading)
             counts = Counts(seconds=at - before, resets=float(restarted))
-            return Step(counts, restarted=restarted, other_worker=other_worker)
+            return Step(counts, restarted=restarted, other_worker=certain)
         if restarted:
             self._begin_at_zero(reading)
-        gap = at - before > longest
         if gap and (reading.birth is None or not self.births):
             self._originate(reading)
             return Step(_counts(reading, {}, (), at - before, gap=True))
+        last = self.values
         deltas = self._deltas(reading.counters)
         positions = self._position_deltas(reading)
         self._keep_positions(reading)
         self._note_birth(reading)
         active = max(deltas.values(), default=0.0) > 0.0
         if active and not restarted and not gap:
-            self.turns.note(deltas, at - before)
+            self.turns.note(last, deltas, at - before)
         counts = _counts(reading, deltas, positions, at - before, gap=gap)
         if restarted:
             counts = counts._replace(resets=1.0)
@@ -124,6 +131,7 @@ class Track:
 
     def _begin_at_zero(self, reading: Reading) -> None:
         """After a restart whatever the page shows was counted since."""
+        self.turns = Turns()
         self.values = dict.fromkeys(reading.counters, 0.0)
         self.waiting.clear()
         self.positions = (0.0,) * len(reading.positions)
@@ -135,12 +143,24 @@ class Track:
         known = [b for b in self.births if abs(b - reading.birth) > _SAME_BIRTH]
         self.births = [*known[1 - _REMEMBERED_BIRTHS :], reading.birth]
 
-    def _is_other_worker(self, reading: Reading, before: float, at: float) -> bool:
+    def _lives(self, reading: Reading) -> bool:
+        """Whether its birth tells that it is the process of the look before, or one of its age."""
+        birth = reading.birth
+        return (
+            birth is not None and bool(self.births) and abs(birth - self.births[-1]) <= _SAME_BIRTH
+        )
+
+    def _is_other_worker(
+        self, reading: Reading, before: float, at: float, *, is_apart: bool
+    ) -> bool:
         now, birth = reading.counters, reading.birth
         if birth is None or not self.births:
-            return self.turns.is_other(now, self.values, at - before, lives=False)
+            # After a time unseen a fall is a restart.
+            return not is_apart and self.turns.is_other(now, self.values, at - before)
         if abs(birth - self.births[-1]) <= _SAME_BIRTH:
-            return self.turns.is_other(now, self.values, at - before, lives=True)
+            if fell(now, self.values):
+                return is_lower(now, self.values)
+            return self.turns.is_other(now, self.values, at - before)
         seen = any(abs(birth - b) <= _SAME_BIRTH for b in self.births)
         # Of a server whose clock is behind ours a restart looks older than our last look.
         restarted = birth > self.births[-1] and fell(now, self.values)

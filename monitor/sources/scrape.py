@@ -102,9 +102,10 @@ class Scraper:
 
     def close(self) -> None:
         """Closes the connection; the next fetch opens another."""
-        if self._sock is not None:
-            self._sock.close()
-            self._sock = None
+        # Two threads may come here at once when the monitor ends.
+        sock, self._sock = self._sock, None
+        if sock is not None:
+            sock.close()
 
     def abort(self) -> None:
         """Ends a fetch of another thread early: it sees the connection as closed."""

@@ -29,7 +29,7 @@ NAMES = {RAW: "samples", 60: "sums of a minute", 600: "sums of ten minutes"}
 MEASURED_SECONDS = 600.0
 TRUST_SECONDS = 86_400.0
 """How long figures must have come at a time before anything is dropped by it."""
-ABSENT_SECONDS = 7 * 86_400.0
+ABSENT_SECONDS = 30 * 86_400.0
 """How long the monitor may have been away without being taken for a wrong clock."""
 _HEADROOM = 0.9
 """The share of its limit that a database which was too large is brought down to."""
@@ -75,18 +75,17 @@ class Upkeep:
         self.tally.rolled_up += rolled_up
         if rolled_up:
             return True
-        announced = dropped_until(self.engine)
+        announced, doubts = dropped_until(self.engine), False
         for step, until in limits(self.retention, now).items():
             due = max(until, announced[step])
             if due <= self._dropped.get(step, 0.0):
                 continue
-            if due > announced[step] and self._doubts_clock(now):
-                return False
-            if self._drop(step, due, now):
+            doubts = doubts or (due > announced[step] and self._doubts_clock(now))
+            if not doubts and self._drop(step, due, now):
                 return True
         if self._measured_at is None or abs(now - self._measured_at) >= MEASURED_SECONDS:
             self.space = measure(self.engine)
-            if self._shrink(self.space, now):
+            if not doubts and self._shrink(self.space, now):
                 return True
             self._measured_at, self._has_room = now, True
         if self._has_room:
@@ -127,7 +126,8 @@ class Upkeep:
         )
         if doubts and not self._doubts:
             _log.warning(
-                "nothing is dropped for a day: by the clock, nothing was stored for over a week",
+                "nothing is dropped until figures have come for a day: by the clock, none were"
+                " stored for a month",
                 now=iso(now),
             )
         self._doubts = doubts

@@ -287,7 +287,8 @@ def test_a_clock_that_jumps_far_ahead_drops_nothing_for_a_day(
             work_off(upkeep, ahead + seconds + 120.0)
     assert measure(engine).rows["samples"] == 103
     assert [line["event"] for line in logs] == [
-        "nothing is dropped for a day: by the clock, nothing was stored for over a week"
+        "nothing is dropped until figures have come for a day: by the clock, none were stored"
+        " for a month"
     ]
     work_off(upkeep, ahead + 90_000.0)
     assert measure(engine).rows["samples"] == 0

@@ -123,6 +123,19 @@ def test_what_is_left_of_work_waits_for_no_further_thread(
     assert done.wait(PATIENCE / 2)
 
 
+def test_a_mistake_in_what_is_left_of_work_costs_nobody_else_anything(pool: Pool) -> None:
+    began, finished = threading.Event(), threading.Event()
+
+    def stumble() -> None:
+        raise ZeroDivisionError("a mistake")
+
+    pool.submit(partial(wait_for, began))
+    pool.submit(lambda: stumble)
+    pool.submit(lambda: finished.set)
+    began.set()
+    assert finished.wait(PATIENCE)
+
+
 def test_closing_does_what_is_left_of_work() -> None:
     pool, done = Pool(), list[int]()
 
