@@ -172,14 +172,27 @@ class Daemon:
             ensure_ready(self._engine)
             leases, seconds = Leases(self._engine), self._settings.lease_seconds
             self._keeper = Keeper(leases, self._machine, seconds, self._on_loss)
-            self._try_to_lead()
+            self._begin()
         except BaseException:
             self._engine.dispose()
             raise
 
+    def _begin(self) -> None:
+        """The first try to lead; raises ``StoreError`` where the past cannot be read."""
+        try:
+            fence = self._keeper.take()
+        except StoreError as error:
+            # The database has just answered. A leader that is frozen in mid-write holds the row
+            # of the lease for some seconds more.
+            self._say_once(f"standing by: {error}")
+        else:
+            self._lead(fence)
+
     def _try_to_lead(self) -> None:
         """Begins to lead, unless another daemon does; raises ``StoreError``."""
-        fence = self._keeper.take()
+        self._lead(self._keeper.take())
+
+    def _lead(self, fence: int | None) -> None:
         if fence is None:
             self._say_once(f"standing by: {self._waits()}")
             return
