@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import requests
@@ -25,8 +26,10 @@ from daemon_stage import (
 from scrape_peers import Peer
 from sqlalchemy import make_url, update
 
+from monitor.model import StoreError
 from monitor.settings import DaemonSettings
 from monitor.store.connect import open_store, writing
+from monitor.store.lease import Lease, Leases
 from monitor.store.tables import leases
 
 SHORT = 1.0
@@ -161,3 +164,18 @@ def test_rows_of_a_former_leader_are_refused_before_it_knows(file: str) -> None:
         written = stage.daemon.health().rows_written
         eventually(lambda: stage.daemon.health().write_errors > 0)
         assert stage.daemon.health().rows_written <= written + 1
+
+
+def test_a_lease_whose_row_is_locked_at_the_start_is_tried_again(
+    file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take, tries = Leases.take, iter([StoreError("the row of the lease is locked")])
+
+    def locked(*given: Any, **named: Any) -> Lease:
+        for error in tries:
+            raise error
+        return take(*given, **named)
+
+    monkeypatch.setattr(Leases, "take", locked)
+    with Peer(Growing()) as peer, running(settings(file, target("a", peer))) as only:
+        eventually(lambda: only.daemon.health().rows_written > 0)
