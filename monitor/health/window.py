@@ -46,6 +46,7 @@ class Step:
     counts: Counts
     restarted: bool = False
     other_worker: bool = False
+    """Whether another worker answered than before, for certain."""
     active: bool = False
     """Whether anything at all was counted."""
 
@@ -85,7 +86,9 @@ class Track:
             return None
         gap = at - before > longest
         lives = self._lives(reading)
-        other_worker = self._is_other_worker(reading, before, at, is_apart=vanished or gap)
+        other_worker = self._is_other_worker(
+            reading, before, at, lives=lives, is_apart=vanished or gap
+        )
         restarted = not other_worker and self._is_restart(reading)
         untold = reading.birth is None and not vanished
         if other_worker or (restarted and untold):
@@ -151,16 +154,16 @@ class Track:
         )
 
     def _is_other_worker(
-        self, reading: Reading, before: float, at: float, *, is_apart: bool
+        self, reading: Reading, before: float, at: float, *, lives: bool, is_apart: bool
     ) -> bool:
         now, birth = reading.counters, reading.birth
-        if birth is None or not self.births:
-            # After a time unseen a fall is a restart.
-            return not is_apart and self.turns.is_other(now, self.values, at - before)
-        if abs(birth - self.births[-1]) <= _SAME_BIRTH:
+        if lives:
             if fell(now, self.values):
                 return is_lower(now, self.values)
             return self.turns.is_other(now, self.values, at - before)
+        if birth is None or not self.births:
+            # After a time unseen a fall is a restart.
+            return not is_apart and self.turns.is_other(now, self.values, at - before)
         seen = any(abs(birth - b) <= _SAME_BIRTH for b in self.births)
         # Of a server whose clock is behind ours a restart looks older than our last look.
         restarted = birth > self.births[-1] and fell(now, self.values)
